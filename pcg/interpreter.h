@@ -1,0 +1,41 @@
+// The reference interpreter: evaluates operator instances and graphs in float64 (or on exact types,
+// for counterexamples) straight from the equations. Slow and simple by intent, but one-point sums
+// (an embedding's one-hot sum, the scatter of a windowed gradient) are solved, not searched.
+#ifndef TANDEM_PCG_INTERPRETER_H_
+#define TANDEM_PCG_INTERPRETER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pcg/graph.h"
+#include "pcg/op_instance.h"
+
+namespace tandem {
+
+// A dense tensor of doubles, row-major (integers and booleans are exact doubles).
+struct HostTensor {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+};
+
+// Local evaluation: extents and index offsets of the piece this device holds. Empty = the whole.
+struct PieceOfOp {
+  std::vector<int64_t> extents;  // per size
+  std::vector<int64_t> offsets;  // per size: logical index = local index + offset where used as value
+};
+
+// Evaluates all outputs. Inputs in instance order. Reads out of range without an `else` are errors.
+absl::StatusOr<std::vector<HostTensor>> Evaluate(const OpInstance& instance,
+                                                 const std::vector<const HostTensor*>& inputs,
+                                                 const PieceOfOp& piece = {});
+
+// Evaluates a whole graph from its sources; returns the value of every tensor asked for.
+absl::StatusOr<std::map<TensorId, HostTensor>> EvaluateGraph(
+    const Graph& graph, const std::map<TensorId, HostTensor>& sources,
+    const std::vector<TensorId>& wanted);
+
+}  // namespace tandem
+
+#endif  // TANDEM_PCG_INTERPRETER_H_

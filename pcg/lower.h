@@ -1,0 +1,26 @@
+// Lowers a graph under a strategy to a Program. No hidden cleverness: every node becomes one kernel,
+// every layout change the steps of CheapestReshard, frees follow liveness. Backward and update
+// nodes are ordinary nodes.
+#ifndef TANDEM_PCG_LOWER_H_
+#define TANDEM_PCG_LOWER_H_
+
+#include "absl/status/statusor.h"
+#include "pcg/program.h"
+#include "pcg/reshard.h"
+#include "pcg/strategy.h"
+
+namespace tandem {
+
+// `cost` chooses between equivalent step sequences. Order: topological, forward, backward, update,
+// except that gathers of parameters are issued when first needed and gradient reductions as soon as
+// the gradient is complete. Nodes that depend on the temporal axis go inside the loop. Errors: a
+// node that needs a value completed over the temporal axis inside the loop (for example batch
+// statistics under gradient accumulation), named.
+absl::StatusOr<Program> Lower(const Graph& graph, const Strategy& strategy, const StepCost& cost);
+
+// A StepCost that counts bytes moved; deterministic, machine-free (tests, forced plans).
+StepCost BytesStepCost(const Mesh& mesh);
+
+}  // namespace tandem
+
+#endif  // TANDEM_PCG_LOWER_H_

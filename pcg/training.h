@@ -1,0 +1,25 @@
+// From a forward graph to a training step: loss, backward, optimizer update, precision.
+#ifndef TANDEM_PCG_TRAINING_H_
+#define TANDEM_PCG_TRAINING_H_
+
+#include "absl/status/statusor.h"
+#include "pcg/graph.h"
+#include "pcg/plan.h"
+
+namespace tandem {
+
+// Deterministic: same graph and options, same result (verify relies on it). With precision bf16 or
+// fp16, each trained parameter is stored as an fp32 master and cast to a working copy by a node at
+// the start of the step; activations take the precision. Folds a trailing softmax/log-softmax of the
+// logits into the loss (the model's own output stays an output). Labels are added as the input
+// "labels" (int64), learning rate and step as kStepInput scalars "lr" and "step". Optimizer moments
+// are kState tensors "<param>.m", "<param>.v". Parameters the loss does not depend on are kept,
+// untrained.
+absl::StatusOr<Graph> MakeTrainingGraph(const Graph& forward, const TrainingOptions& options);
+
+// Precision alone, for serving.
+absl::StatusOr<Graph> WithPrecision(const Graph& forward, DType precision);
+
+}  // namespace tandem
+
+#endif  // TANDEM_PCG_TRAINING_H_
