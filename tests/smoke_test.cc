@@ -50,7 +50,8 @@ TEST_CASE("Abseil: status, strings, containers, flags, time") {
 
 TEST_CASE("Protocol Buffers: a message of one file inside a message of another") {
   tandem::smoke::Whole whole;
-  REQUIRE(google::protobuf::TextFormat::ParseFromString("parts { name: 'w' size_bytes: 8 }", &whole));
+  REQUIRE(
+      google::protobuf::TextFormat::ParseFromString("parts { name: 'w' size_bytes: 8 }", &whole));
   tandem::smoke::Whole copy;
   REQUIRE(copy.ParseFromString(whole.SerializeAsString()));
   REQUIRE(copy.parts(0).size_bytes() == 8);
@@ -76,8 +77,8 @@ TEST_CASE("oneDNN and BLAS agree on a 2x2 product") {
   dnnl::memory::desc desc({2, 2}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
   dnnl::matmul::primitive_desc primitive(dnnl::matmul::desc(desc, desc, desc), engine);
   dnnl::memory ma(desc, engine, a.data()), mb(desc, engine, b.data()), mc(desc, engine, c.data());
-  dnnl::matmul(primitive).execute(
-      stream, {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
+  dnnl::matmul(primitive).execute(stream,
+                                  {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
   stream.wait();
   REQUIRE(c == std::vector<float>{19, 22, 43, 50});
 

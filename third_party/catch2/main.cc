@@ -1,6 +1,7 @@
-// Catch2's main(), compiled once for every test binary. It also writes the XML file that Bazel asks for
-// ($XML_OUTPUT_FILE) with one <testcase> for each TEST_CASE, so that test cases are counted, not binaries.
-// A binary that dies writes none; Bazel then makes one with a single failed case.
+// Catch2's main(), compiled once for every test binary. It also writes the XML file that Bazel asks
+// for
+// ($XML_OUTPUT_FILE) with one <testcase> for each TEST_CASE, so that test cases are counted, not
+// binaries. A binary that dies writes none; Bazel then makes one with a single failed case.
 
 #define CATCH_CONFIG_MAIN
 #include <catch2/catch.hpp>
