@@ -1,5 +1,6 @@
-// Builds and links against every library of the CUDA toolkit that the executor uses, and prints their versions.
-// Building it is the check; it runs without a GPU, as none of these calls needs one.
+// Builds and links against every library of the CUDA toolkit that the executor uses, and prints
+// their versions. Building it is the check; it runs without a GPU, as none of these calls needs
+// one.
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>
