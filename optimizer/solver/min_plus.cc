@@ -1,0 +1,104 @@
+#include "optimizer/solver/min_plus.h"
+
+#include <algorithm>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tandem::solver {
+namespace {
+
+// Columns [begin, cols), one at a time.
+inline void ScalarColumns(const double* table, int32_t rows, int32_t cols, const double* row_cost,
+                          int32_t begin, double* out) {
+  for (int32_t c = begin; c < cols; ++c) {
+    double least = table[c] - row_cost[0];
+    for (int32_t r = 1; r < rows; ++r) {
+      least = std::min(least, table[static_cast<int64_t>(r) * cols + c] - row_cost[r]);
+    }
+    out[c] = least;
+  }
+}
+
+#if defined(__x86_64__)
+
+// Keeps sixteen (then four) columns in registers and walks down the rows.
+__attribute__((target("avx2"))) void Avx2Columns(const double* table, int32_t rows, int32_t cols,
+                                                 const double* row_cost, double* out) {
+  int32_t c = 0;
+  for (; c + 16 <= cols; c += 16) {
+    const double* p = table + c;
+    __m256d q = _mm256_broadcast_sd(row_cost);
+    __m256d m0 = _mm256_sub_pd(_mm256_loadu_pd(p), q);
+    __m256d m1 = _mm256_sub_pd(_mm256_loadu_pd(p + 4), q);
+    __m256d m2 = _mm256_sub_pd(_mm256_loadu_pd(p + 8), q);
+    __m256d m3 = _mm256_sub_pd(_mm256_loadu_pd(p + 12), q);
+    for (int32_t r = 1; r < rows; ++r) {
+      p += cols;
+      q = _mm256_broadcast_sd(row_cost + r);
+      m0 = _mm256_min_pd(m0, _mm256_sub_pd(_mm256_loadu_pd(p), q));
+      m1 = _mm256_min_pd(m1, _mm256_sub_pd(_mm256_loadu_pd(p + 4), q));
+      m2 = _mm256_min_pd(m2, _mm256_sub_pd(_mm256_loadu_pd(p + 8), q));
+      m3 = _mm256_min_pd(m3, _mm256_sub_pd(_mm256_loadu_pd(p + 12), q));
+    }
+    _mm256_storeu_pd(out + c, m0);
+    _mm256_storeu_pd(out + c + 4, m1);
+    _mm256_storeu_pd(out + c + 8, m2);
+    _mm256_storeu_pd(out + c + 12, m3);
+  }
+  for (; c + 4 <= cols; c += 4) {
+    const double* p = table + c;
+    __m256d m = _mm256_sub_pd(_mm256_loadu_pd(p), _mm256_broadcast_sd(row_cost));
+    for (int32_t r = 1; r < rows; ++r) {
+      p += cols;
+      m = _mm256_min_pd(m, _mm256_sub_pd(_mm256_loadu_pd(p), _mm256_broadcast_sd(row_cost + r)));
+    }
+    _mm256_storeu_pd(out + c, m);
+  }
+  ScalarColumns(table, rows, cols, row_cost, c, out);
+}
+
+void Sse2Columns(const double* table, int32_t rows, int32_t cols, const double* row_cost,
+                 double* out) {
+  int32_t c = 0;
+  for (; c + 4 <= cols; c += 4) {
+    const double* p = table + c;
+    __m128d q = _mm_set1_pd(row_cost[0]);
+    __m128d m0 = _mm_sub_pd(_mm_loadu_pd(p), q);
+    __m128d m1 = _mm_sub_pd(_mm_loadu_pd(p + 2), q);
+    for (int32_t r = 1; r < rows; ++r) {
+      p += cols;
+      q = _mm_set1_pd(row_cost[r]);
+      m0 = _mm_min_pd(m0, _mm_sub_pd(_mm_loadu_pd(p), q));
+      m1 = _mm_min_pd(m1, _mm_sub_pd(_mm_loadu_pd(p + 2), q));
+    }
+    _mm_storeu_pd(out + c, m0);
+    _mm_storeu_pd(out + c + 2, m1);
+  }
+  ScalarColumns(table, rows, cols, row_cost, c, out);
+}
+
+bool HasAvx2() {
+  static const bool has = __builtin_cpu_supports("avx2");
+  return has;
+}
+
+#endif
+
+}  // namespace
+
+void ColumnMinima(const double* table, int32_t rows, int32_t cols, const double* row_cost,
+                  double* out) {
+#if defined(__x86_64__)
+  if (HasAvx2()) {
+    Avx2Columns(table, rows, cols, row_cost, out);
+  } else {
+    Sse2Columns(table, rows, cols, row_cost, out);
+  }
+#else
+  ScalarColumns(table, rows, cols, row_cost, 0, out);
+#endif
+}
+
+}  // namespace tandem::solver
