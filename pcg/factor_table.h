@@ -13,14 +13,15 @@
 namespace tandem {
 
 enum class Combiner : uint8_t { kSum, kMax, kMin };
+const char* CombinerName(Combiner combiner);  // "sum", "max", "min"
 
 // What one mesh axis does to one tensor: split one factor of one dim, replicate, or leave a partial
 // value that `combiner` over the axis completes.
 struct AxisPlacement {
   enum class Kind : uint8_t { kReplicated, kSplit, kPartial };
   Kind kind = Kind::kReplicated;
-  int dim = -1;     // kSplit
-  int factor = -1;  // kSplit: which factor of the dim
+  int dim = -1;                        // kSplit
+  int factor = -1;                     // kSplit: which factor of the dim
   Combiner combiner = Combiner::kSum;  // kPartial
   static AxisPlacement Replicated() { return {}; }
   static AxisPlacement Split(int dim, int factor) { return {Kind::kSplit, dim, factor, {}}; }

@@ -27,8 +27,8 @@ struct MeshAxis {
 };
 
 struct Mesh {
-  std::vector<MeshAxis> axes;  // spatial axes first, major to minor; a temporal one last
-  int64_t Devices() const;     // product of the spatial extents
+  std::vector<MeshAxis> axes;    // spatial axes first, major to minor; a temporal one last
+  int64_t Devices() const;       // product of the spatial extents
   int64_t MicroBatches() const;  // extent of the temporal axis, 1 if none
   int TemporalAxis() const;      // index or -1
   // Coordinates of a device along the spatial axes (temporal entries 0).

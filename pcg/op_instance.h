@@ -6,6 +6,11 @@
 // reshape elsewhere in the graph) to be (32, 128) has two sizes, and every plain index over it is a
 // tuple of two loop variables. Splitting always means splitting one size at its front. Extents are
 // numbers here; the prover may read the same instance with the sizes as symbols.
+//
+// kSize as a value (the n of a mean, the bound of a concat) is always the *logical* size,
+// `sizes[ref].extent`: a device that holds a piece loops over local extents and still computes with
+// logical numbers, as it does with indices used as values (offset added). So the mean over a split
+// size is a partial sum.
 #ifndef TANDEM_PCG_OP_INSTANCE_H_
 #define TANDEM_PCG_OP_INSTANCE_H_
 
