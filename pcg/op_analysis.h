@@ -12,17 +12,17 @@
 namespace tandem {
 
 enum class KernelKind : uint8_t {
-  kGemm,         // sum of products of two plain reads
-  kConv,         // the same with windowed indices (forward, input or filter gradient)
-  kAttention,    // two contractions around a softmax in one instance
-  kNorm,         // reductions feeding elementwise results of the same shape (layer, rms, batch norm)
+  kGemm,       // sum of products of two plain reads
+  kConv,       // the same with windowed indices (forward, input or filter gradient)
+  kAttention,  // two contractions around a softmax in one instance
+  kNorm,       // reductions feeding elementwise results of the same shape (layer, rms, batch norm)
   kSoftmax,
   kReduction,
   kPool,
-  kEmbedding,    // data-dependent reads or writes
+  kEmbedding,  // data-dependent reads or writes
   kElementwise,
-  kCopy,         // only moves elements (reshape, transpose, slice, concat)
-  kOptimizer,    // elementwise with more than one output
+  kCopy,       // only moves elements (reshape, transpose, slice, concat)
+  kOptimizer,  // elementwise with more than one output
 };
 const char* KernelKindName(KernelKind kind);
 
@@ -31,6 +31,10 @@ const char* KernelKindName(KernelKind kind);
 struct Contraction {
   int lhs = 0, rhs = 1;  // tensors
   std::vector<int> batch, m, n, k;
+  // The contraction is the whole instance. Else it is the core of its equation, with an epilogue
+  // (bias, scale, activation) or other equations around it.
+  bool exact = false;
+  bool operator==(const Contraction&) const = default;
 };
 
 struct OpCost {
@@ -47,6 +51,8 @@ struct OpCost {
 OpCost AnalyzeOp(const OpInstance& instance, const std::vector<int64_t>& extents,
                  const std::vector<int64_t>& input_bytes, const std::vector<int64_t>& output_bytes);
 
+// The contraction of plain reads in an instance with exactly one contraction. Absent for windowed
+// (convolution) and data-dependent ones.
 std::optional<Contraction> AsContraction(const OpInstance& instance);
 
 }  // namespace tandem
