@@ -70,3 +70,15 @@ class BazelXmlListener : public Catch::TestEventListenerBase {
 CATCH_REGISTER_LISTENER(BazelXmlListener)
 
 }  // namespace
+
+// Sanitizers read these where they are linked in: what the system's libraries do inside, built
+// without instrumentation, is not this project's finding.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libgvc.so\nleak:libcgraph.so\n";
+}
+
+extern "C" const char* __tsan_default_suppressions();
+extern "C" const char* __tsan_default_suppressions() {
+  return "race:libgomp.so\nrace:libdnnl.so\nrace:libopenblas.so\n";
+}
