@@ -245,23 +245,23 @@ std::optional<Contraction> ContractionAt(const OpInstance& op, const Contraction
   return c;
 }
 
-KernelKind KindOf(const OpInstance& op, const Features& f, double flops) {
-  if (f.gemms >= 2 && f.exp) return KernelKind::kAttention;
-  if (f.convolutions > 0) return KernelKind::kConv;
-  if (f.gemms > 0) return KernelKind::kGemm;
-  if (f.exp && f.spread_reduction) return KernelKind::kSoftmax;
-  if (f.data_dependent) return KernelKind::kEmbedding;
+OpClass KindOf(const OpInstance& op, const Features& f, double flops) {
+  if (f.gemms >= 2 && f.exp) return OpClass::kAttention;
+  if (f.convolutions > 0) return OpClass::kConv;
+  if (f.gemms > 0) return OpClass::kGemm;
+  if (f.exp && f.spread_reduction) return OpClass::kSoftmax;
+  if (f.data_dependent) return OpClass::kEmbedding;
   if (f.reduction) {
-    if (f.windowed) return KernelKind::kPool;
-    return f.spread_reduction ? KernelKind::kNorm : KernelKind::kReduction;
+    if (f.windowed) return OpClass::kPool;
+    return f.spread_reduction ? OpClass::kNorm : OpClass::kReduction;
   }
-  if (flops == 0) return KernelKind::kCopy;
-  return op.num_outputs > 1 ? KernelKind::kOptimizer : KernelKind::kElementwise;
+  if (flops == 0) return OpClass::kCopy;
+  return op.num_outputs > 1 ? OpClass::kOptimizer : OpClass::kElementwise;
 }
 
 }  // namespace
 
-const char* KernelKindName(KernelKind kind) {
+const char* OpClassName(OpClass kind) {
   constexpr std::array<const char*, 11> kNames = {
       "gemm", "conv",      "attention",   "norm", "softmax",  "reduction",
       "pool", "embedding", "elementwise", "copy", "optimizer"};
@@ -286,7 +286,7 @@ OpCost AnalyzeOp(const OpInstance& instance, const std::vector<int64_t>& extents
     cost.bytes_written += static_cast<double>(output_bytes[static_cast<size_t>(o)]) *
                           analysis.Elements(instance.output(o));
   }
-  if (cost.kind == KernelKind::kGemm || cost.kind == KernelKind::kAttention) {
+  if (cost.kind == OpClass::kGemm || cost.kind == OpClass::kAttention) {
     for (const ContractionSite& site : analysis.sites) {
       cost.contraction = ContractionAt(instance, site);
       if (cost.contraction) break;

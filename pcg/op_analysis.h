@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-enum class KernelKind : uint8_t {
+enum class OpClass : uint8_t {
   kGemm,       // sum of products of two plain reads
   kConv,       // the same with windowed indices (forward, input or filter gradient)
   kAttention,  // two contractions around a softmax in one instance
@@ -24,7 +24,7 @@ enum class KernelKind : uint8_t {
   kCopy,       // only moves elements (reshape, transpose, slice, concat)
   kOptimizer,  // elementwise with more than one output
 };
-const char* KernelKindName(KernelKind kind);
+const char* OpClassName(OpClass kind);
 
 // A two-operand contraction seen as batched GEMM: out[batch, m, n] += lhs[batch, m, k] rhs[batch,
 // k, n], each a list of sizes (indices into the instance).
@@ -38,7 +38,7 @@ struct Contraction {
 };
 
 struct OpCost {
-  KernelKind kind = KernelKind::kElementwise;
+  OpClass kind = OpClass::kElementwise;
   double flops = 0;              // 2 per multiply-add, after one-hot sums became reads
   double contraction_flops = 0;  // the part in contractions (what model FLOPs count)
   double bytes_read = 0;         // elements read once each, times bytes (dtypes given)

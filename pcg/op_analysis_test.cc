@@ -12,7 +12,7 @@ OpCost Analyze(const OpInstance& op, std::vector<int64_t> extents = {}) {
   return AnalyzeOp(op, extents, std::vector<int64_t>(static_cast<size_t>(op.num_inputs), 4),
                    std::vector<int64_t>(static_cast<size_t>(op.num_outputs), 4));
 }
-std::string Kind(const OpInstance& op) { return KernelKindName(Analyze(op).kind); }
+std::string Kind(const OpInstance& op) { return OpClassName(Analyze(op).kind); }
 
 struct Matmul : InstanceBuilder {
   int b = Size("b", 2), m = Size("m", 3), n = Size("n", 5), k = Size("k", 7);
@@ -27,7 +27,7 @@ TEST_CASE("A matmul is 2 flops a multiply-add, and each operand is read once") {
   Matmul x;
   x.Is(x.Product());
   const OpCost cost = Analyze(x.op);
-  CHECK(cost.kind == KernelKind::kGemm);
+  CHECK(cost.kind == OpClass::kGemm);
   CHECK(cost.flops == 2.0 * 2 * 3 * 5 * 7);
   CHECK(cost.contraction_flops == cost.flops);
   CHECK(cost.bytes_read == 4.0 * (2 * 3 * 7 + 2 * 7 * 5));
@@ -150,7 +150,7 @@ TEST_CASE("Grouped, strided convolution: forward and both gradients cost the sam
                               x.Number(0))));
   }
   const OpCost cost = Analyze(x.op);
-  CHECK(cost.kind == KernelKind::kConv);
+  CHECK(cost.kind == OpClass::kConv);
   CHECK(cost.contraction_flops == kConvFlops);
   CHECK(cost.flops == kConvFlops);
   CHECK_FALSE(AsContraction(x.op).has_value());
@@ -175,7 +175,7 @@ TEST_CASE("One-hot sums are reads: an embedding costs its rows, not its vocabula
                b.Sum({k}, b.Select(b.Compare(b.Read(ids, {i}), "==", b.V(k)), b.Read(w, {k, j}),
                                    b.Number(0))));
     const OpCost cost = Analyze(b.op);
-    CHECK(cost.kind == KernelKind::kEmbedding);
+    CHECK(cost.kind == OpClass::kEmbedding);
     CHECK(cost.flops == 0);
     CHECK(cost.bytes_read == 4.0 * (4 + 4 * 6));
   }
@@ -186,7 +186,7 @@ TEST_CASE("One-hot sums are reads: an embedding costs its rows, not its vocabula
                b.Sum({i}, b.Select(b.Compare(b.Read(ids, {i}), "==", b.V(k)), b.Read(dy, {i, j}),
                                    b.Number(0))));
     const OpCost cost = Analyze(b.op);
-    CHECK(cost.kind == KernelKind::kEmbedding);
+    CHECK(cost.kind == OpClass::kEmbedding);
     CHECK(cost.flops == 4 * 6);
     CHECK(cost.bytes_written == 4.0 * 1000 * 6);
   }
@@ -260,7 +260,7 @@ TEST_CASE("Attention in one instance: two contractions around a softmax") {
   b.Equation(out, {i, p},
              b.Div(b.Sum({j}, b.Mul(b.Read(x, {i, j}), b.Read(v, {j, p}))), b.Read(z, {i})));
   const OpCost cost = Analyze(b.op);
-  CHECK(cost.kind == KernelKind::kAttention);
+  CHECK(cost.kind == OpClass::kAttention);
   CHECK(cost.contraction_flops == 2.0 * 4 * 6 * (8 + 10));
   REQUIRE(cost.contraction.has_value());
   CHECK(cost.contraction->k == std::vector<int>{d});

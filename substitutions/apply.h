@@ -1,0 +1,63 @@
+// Finding where rules fire, and rewriting.
+#ifndef TANDEM_SUBSTITUTIONS_APPLY_H_
+#define TANDEM_SUBSTITUTIONS_APPLY_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pcg/graph.h"
+#include "pcg/plan.h"
+#include "substitutions/rule.h"
+
+namespace tandem {
+
+// Rules that the verifier has proved. Only the holder of verdicts makes one (tools, tests); the
+// optimizer can do no more than read it.
+class ProvedRuleSet {
+ public:
+  struct Entry {
+    Rule rule;
+    std::string certificate;  // hash of what was proved
+  };
+  ProvedRuleSet() = default;
+  explicit ProvedRuleSet(std::vector<Entry> entries) : entries_(std::move(entries)) {}
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+// Where a rule's source lies in a graph.
+struct Match {
+  std::map<std::string, TensorId> tensors;   // rule tensor -> graph tensor (inputs and inner)
+  std::vector<NodeId> nodes;                 // one a source statement
+  std::map<std::string, int64_t> sizes;      // single sizes
+  std::map<std::string, std::vector<int64_t>> groups;
+  std::map<std::string, AttrValue> variables;
+};
+
+// Matches in topological order of their last node. Commutative operators (add, mul, maximum,
+// minimum) match in either order, which the rule set's own proofs of commutation justify.
+std::vector<Match> FindMatches(const Graph& graph, const Rule& rule);
+
+struct RewriteResult {
+  Graph graph;
+  std::vector<RuleApplication> applications;
+};
+
+// Rewrites all non-overlapping matches of one rule. Tensors that keep their meaning keep their name
+// (outputs of the rule, everything outside); new inner tensors get fresh names. Nodes that nothing
+// needs any more are removed.
+absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph,
+                                              const ProvedRuleSet::Entry& entry);
+
+// Applies all kNormalize rules, in order, again and again until none fires. Terminates: at most
+// `max_passes`.
+absl::StatusOr<RewriteResult> Normalize(const Graph& graph, const ProvedRuleSet& rules,
+                                        int max_passes = 50);
+
+}  // namespace tandem
+
+#endif  // TANDEM_SUBSTITUTIONS_APPLY_H_
