@@ -113,33 +113,6 @@ double KernelSeconds(const Machine& machine, const KernelShape& shape) {
   return 0;
 }
 
-KernelShape ShapeOfOp(const OpCost& cost, const std::vector<int64_t>& extents,
-                      Precision precision) {
-  KernelShape shape =
-      MemoryShape(cost.kind, cost.bytes_read, cost.bytes_written, cost.flops, precision);
-  if (!cost.contraction) return shape;
-  const auto product = [&](const std::vector<int>& sizes) {
-    int64_t result = 1;
-    for (int size : sizes) result *= extents[static_cast<size_t>(size)];
-    return result;
-  };
-  const int64_t batch = product(cost.contraction->batch), m = product(cost.contraction->m),
-                n = product(cost.contraction->n), k = product(cost.contraction->k);
-  if (cost.kind == KernelKind::kAttention) {
-    shape.attention_batch = 1;
-    shape.attention_heads = batch;
-    shape.query_length = m;
-    shape.key_length = n;
-    shape.head_dim = k;
-  } else {
-    shape.gemm_batch = batch;
-    shape.gemm_m = m;
-    shape.gemm_n = n;
-    shape.gemm_k = k;
-  }
-  return shape;
-}
-
 KernelShape GemmShape(Precision precision, int64_t m, int64_t n, int64_t k, int64_t batch,
                       double element_bytes) {
   const double b = static_cast<double>(batch), dm = static_cast<double>(m),

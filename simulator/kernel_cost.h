@@ -6,7 +6,6 @@
 #define TANDEM_SIMULATOR_KERNEL_COST_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "simulator/machine.h"
 
@@ -34,10 +33,6 @@ struct KernelShape {
   int64_t head_dim = 0;
   bool backward = false;
 };
-
-// The shape of an operator's local piece as analysed (AnalyzeOp): extents are those of the
-// instance's sizes.
-KernelShape ShapeOfOp(const OpCost& cost, const std::vector<int64_t>& extents, Precision precision);
 
 double KernelSeconds(const Machine& machine, const KernelShape& shape);
 

@@ -22,6 +22,9 @@ using simulator::MachineProto;
 
 constexpr absl::string_view kPrecisionNames[kPrecisions] = {"fp64", "fp32", "tf32",
                                                             "bf16", "fp16", "fp8"};
+constexpr absl::string_view kKindNames[kKernelKinds] = {
+    "gemm", "conv",      "attention",   "norm", "softmax",  "reduction",
+    "pool", "embedding", "elementwise", "copy", "optimizer"};
 constexpr int64_t kMaxDevices = 1 << 20;
 
 class Errors : public google::protobuf::io::ErrorCollector {
@@ -181,24 +184,7 @@ std::optional<Precision> PrecisionFromName(absl::string_view name) {
   return std::nullopt;
 }
 
-Precision PrecisionOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return Precision::kFp64;
-    case DType::kTF32:
-      return Precision::kTf32;
-    case DType::kBF16:
-      return Precision::kBf16;
-    case DType::kF16:
-      return Precision::kFp16;
-    case DType::kF32:
-    case DType::kI64:
-    case DType::kI32:
-    case DType::kBool:
-      return Precision::kFp32;
-  }
-  return Precision::kFp32;
-}
+absl::string_view KernelKindName(KernelKind kind) { return kKindNames[static_cast<int>(kind)]; }
 
 std::vector<MachineSummary> ListMachines() {
   std::vector<MachineSummary> result;

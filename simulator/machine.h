@@ -18,21 +18,33 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "pcg/dtype.h"
-#include "pcg/op_analysis.h"
 
 namespace tandem {
 
-// What a contraction is computed in: the float types of dtype.h, and fp8. tf32 is fp32 data on
+// What a contraction is computed in; tf32 is fp32 data on
 // tensor cores.
 enum class Precision { kFp64, kFp32, kTf32, kBf16, kFp16, kFp8 };
 inline constexpr int kPrecisions = 6;
 absl::string_view PrecisionName(Precision precision);
-// What a contraction of elements of this type is computed in; fp32 for integers.
-Precision PrecisionOf(DType dtype);
 std::optional<Precision> PrecisionFromName(absl::string_view name);
 
+// Kinds of kernels that differ in what bounds them. The first three are costed by arithmetic and
+// bytes, the rest by the share of the memory bandwidth that kernels of their kind reach.
+enum class KernelKind {
+  kGemm,
+  kConv,
+  kAttention,
+  kNorm,
+  kSoftmax,
+  kReduction,
+  kPool,
+  kEmbedding,
+  kElementwise,
+  kCopy,
+  kOptimizer,
+};
 inline constexpr int kKernelKinds = 11;
+absl::string_view KernelKindName(KernelKind kind);
 
 // t = launch + ((flops / flops_per_second)^q + (bytes / bytes_per_second)^q)^(1/q), q the
 // smoothness.

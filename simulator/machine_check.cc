@@ -98,7 +98,7 @@ absl::Status CheckDevice(const simulator::DeviceProto& device, absl::string_view
     const auto kind = static_cast<KernelKind>(i);
     const bool own_form =
         kind == KernelKind::kGemm || kind == KernelKind::kConv || kind == KernelKind::kAttention;
-    if (!own_form) missing.insert(KernelKindName(kind));
+    if (!own_form) missing.insert(std::string(KernelKindName(kind)));
   }
   const std::set<std::string> kinds = missing;
   for (int i = 0; i < device.kernel_kind_size(); ++i) {
