@@ -1,7 +1,6 @@
 #include "optimizer/solver/dual.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "optimizer/solver/descent.h"
@@ -10,7 +9,6 @@
 namespace tandem::solver {
 namespace {
 
-constexpr int32_t kSweepsPerStallTest = 10;
 // Local search after every one of the first sweeps, then now and then: labels settle early.
 constexpr int32_t kEagerSweeps = 12;
 constexpr int32_t kSweepsPerDescent = 5;
@@ -132,7 +130,6 @@ void Dual::Improve() {
 }
 
 DualStop Dual::Run(const DualOptions& options) {
-  double last = lower_;
   DualStop stop = DualStop::kBudget;
   for (int32_t k = 1; k <= options.max_sweeps; ++k) {
     if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed)) {
@@ -142,8 +139,7 @@ DualStop Dual::Run(const DualOptions& options) {
     ++sweeps_;
     lower_ = std::max(lower_, Sweep(sweeps_ % 2 == 1));
     Improve();
-    if (options.on_sweep) options.on_sweep(sweeps_, lower_, upper_);
-    if (upper_ - lower_ <= options.relative_tolerance * std::abs(upper_)) {
+    if (lower_ >= options.closed || lower_ >= upper_) {
       stop = DualStop::kClosed;
       break;
     }
@@ -151,18 +147,10 @@ DualStop Dual::Run(const DualOptions& options) {
       stop = DualStop::kDropped;
       break;
     }
-    if (k % kSweepsPerStallTest == 0) {
-      if (lower_ - last < options.stall * std::abs(lower_)) {
-        stop = DualStop::kStalled;
-        break;
-      }
-      last = lower_;
-    }
   }
   // Sums that drifted over many sweeps are replaced by fresh ones before anybody relies on the
   // bound.
   lower_ = ExactBound();
-  if (plan_.empty()) Offer(labels_);
   return stop;
 }
 

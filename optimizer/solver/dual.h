@@ -13,7 +13,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -24,15 +23,13 @@ namespace tandem::solver {
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct DualOptions {
-  int32_t max_sweeps = 400;
-  double relative_tolerance = 1e-7;  // closed when upper - lower <= this * |upper|
-  double stall = 1e-7;               // relative gain of the bound in ten sweeps that is too little
-  double incumbent = kInfinity;      // give up once the bound exceeds this
+  int32_t max_sweeps = 10;
+  double closed = kInfinity;     // done once the bound reaches this (or the dual's own plan)
+  double incumbent = kInfinity;  // give up once the bound exceeds this
   const std::atomic<bool>* cancel = nullptr;
-  std::function<void(int32_t sweep, double lower, double upper)> on_sweep;
 };
 
-enum class DualStop { kClosed, kDropped, kStalled, kBudget, kCancelled };
+enum class DualStop { kClosed, kDropped, kBudget, kCancelled };
 
 class Dual {
  public:
@@ -43,7 +40,7 @@ class Dual {
   // Offers a plan; kept when better than the best one.
   void Offer(const std::vector<int32_t>& plan);
 
-  // Runs sweeps until closed, dropped, stalled, cancelled or out of sweeps. May be called again.
+  // Runs sweeps until closed, dropped, cancelled or out of sweeps. May be called again.
   DualStop Run(const DualOptions& options);
 
   // Recomputes theta and the bound from the messages: exact up to rounding, whatever they are.

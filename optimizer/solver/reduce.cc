@@ -32,6 +32,27 @@ Rows GatherRows(const Model& model, const KeptStates& kept, int32_t place, const
   return rows;
 }
 
+// The neighbours' states that suit state s best, one per link.
+std::vector<int32_t> FavouriteContext(size_t s, const std::vector<Rows>& rows) {
+  std::vector<int32_t> context;
+  for (const Rows& r : rows) {
+    const double* a = r.cost.data() + s * r.width;
+    context.push_back(static_cast<int32_t>(std::min_element(a, a + r.width) - a));
+  }
+  return context;
+}
+
+// By how much s is dearer than t there: a cheap upper bound on what Dominates computes.
+double DifferenceIn(const std::vector<int32_t>& context, size_t t, size_t s,
+                    const std::vector<Rows>& rows) {
+  double difference = 0.0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    difference +=
+        rows[r].cost[s * rows[r].width + context[r]] - rows[r].cost[t * rows[r].width + context[r]];
+  }
+  return difference;
+}
+
 // Whether state t (index into the kept ones) is never dearer than s.
 bool Dominates(size_t t, size_t s, double unary_difference, const std::vector<Rows>& rows) {
   double difference = unary_difference;  // of s over t, at least
@@ -47,9 +68,9 @@ bool Dominates(size_t t, size_t s, double unary_difference, const std::vector<Ro
 
 }  // namespace
 
-KeptStates FixByBound(const Model& model, const Dual& dual) {
+KeptStates FixByBound(const Model& model, const Dual& dual, double upper) {
   const std::vector<double> excess = dual.Excess();
-  const double room = dual.upper() - dual.lower() + kFixingSlack * std::abs(dual.upper());
+  const double room = upper - dual.lower() + kFixingSlack * std::abs(upper);
   KeptStates kept(model.size());
   for (int32_t k = 0; k < model.size(); ++k) {
     for (int32_t s = 0; s < model.states(k); ++s) {
@@ -78,9 +99,11 @@ KeptStates DropDominated(const Model& model, int32_t max_rounds) {
       std::vector<char> gone(kept[k].size(), 0);
       // From the highest state down, so that of two equal ones the lower stays.
       for (size_t s = kept[k].size(); s-- > 0;) {
+        const std::vector<int32_t> context = FavouriteContext(s, rows);
         for (size_t t = 0; t < kept[k].size() && !gone[s]; ++t) {
           if (t == s || gone[t]) continue;
           const double difference = model.costs(k)[kept[k][s]] - model.costs(k)[kept[k][t]];
+          if (difference + DifferenceIn(context, t, s, rows) < 0.0) continue;
           gone[s] = Dominates(t, s, difference, rows);
         }
       }

@@ -16,7 +16,7 @@ using KeptStates = std::vector<std::vector<int32_t>>;
 
 // Reduced-cost fixing: keeps the states whose bound (lower + excess) does not exceed dual.upper(),
 // and those of dual.plan().
-KeptStates FixByBound(const Model& model, const Dual& dual);
+KeptStates FixByBound(const Model& model, const Dual& dual, double upper);
 
 // Goldstein's dead-end elimination: drops state s where some t is never dearer, the difference
 // minimised link by link. Cubic in states, so for kernels and windows. Ties keep the lowest state.

@@ -2,21 +2,56 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "optimizer/solver/dual.h"
+#include "optimizer/solver/eliminate.h"
 #include "optimizer/solver/model.h"
 #include "optimizer/solver/reduce.h"
+#include "optimizer/solver/windows.h"
 
 namespace tandem::solver {
 namespace {
 
 constexpr int32_t kSweepsPerRound = 10;
+// A round that raises the bound by less than kStall of itself ends the dual; kSlowRounds rounds
+// that each close less than kSlow of the gap let windows and elimination have a go first.
+constexpr double kStall = 1e-8;
+constexpr double kSlow = 0.02;
+constexpr int32_t kSlowRounds = 2;
 // A cut copies the tables: only worth it when it removes this much of the work.
 constexpr double kCutWhenCellsBelow = 0.6;
+constexpr int64_t kWindowTableCells = 3'000'000;
+// Dominance is cubic in states: only where a sweep is cheap.
+constexpr int64_t kDominanceCells = 3'000'000;
+constexpr int32_t kDominanceRounds = 10;
+
+// A node or an edge without any permitted choice, in words; empty when there is none.
+std::string Stuck(const Problem& problem) {
+  for (int32_t n = 0; n < problem.node_count(); ++n) {
+    const std::vector<double>& unary = problem.unary(n);
+    if (std::all_of(unary.begin(), unary.end(), IsForbidden)) {
+      return absl::StrCat("node ", n, " (", problem.nodes()[n].name, ") has only forbidden states");
+    }
+  }
+  std::vector<char> stuck;
+  for (const Table& table : problem.tables()) {
+    stuck.push_back(std::all_of(table.cost.begin(), table.cost.end(), IsForbidden));
+  }
+  for (size_t e = 0; e < problem.edges().size(); ++e) {
+    const Edge& edge = problem.edges()[e];
+    if (!stuck[edge.table]) continue;
+    return absl::StrCat("edge ", e, " between node ", edge.i, " (", problem.nodes()[edge.i].name,
+                        ") and node ", edge.j, " (", problem.nodes()[edge.j].name,
+                        ") has only forbidden pairs");
+  }
+  return "";
+}
 
 class Solver {
  public:
@@ -28,13 +63,21 @@ class Solver {
   SolveResult Run();
 
  private:
+  enum class Stop { kClosed, kDropped, kStalled, kSlow, kBudget, kCancelled };
+
   void StartDual();
-  DualStop RunDual();
+  void LoadMessages();
+  Stop RunDual();
+  void RunWindows();
+  bool RunElimination();
+  void CutByBound();
   void Cut(const KeptStates& kept);
+  void Adopt();
   void Report(const char* stage);
-  std::vector<double> MessagesOfWhole() const;
   bool Closed() const;
-  void Finish(DualStop stop);
+  bool Cancelled() const;
+  void Finish(Stop stop);
+  void SaveMessages();
 
   const Problem& problem_;
   const SolveOptions& options_;
@@ -44,12 +87,26 @@ class Solver {
   KeptStates kept_;
   std::unique_ptr<Dual> dual_;
   std::vector<double> whole_messages_;  // as of the first cut; empty before it
+  std::vector<int32_t> best_;           // states of the whole, by place
+  double upper_ = kInfinity;            // its objective
   double lower_ = -kInfinity;
+  int64_t cells_at_elimination_ = std::numeric_limits<int64_t>::max();
   SolveResult result_;
 };
 
 bool Solver::Closed() const {
-  return dual_->upper() - lower_ <= options_.relative_tolerance * std::abs(dual_->upper());
+  return upper_ - lower_ <= options_.relative_tolerance * std::abs(upper_);
+}
+
+bool Solver::Cancelled() const {
+  return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+}
+
+// Takes over the kernel's plan when it is better. A kernel's value is the whole's: same terms.
+void Solver::Adopt() {
+  if (!(dual_->upper() < upper_)) return;
+  upper_ = dual_->upper();
+  best_ = Unrestrict(kept_, dual_->plan());
 }
 
 void Solver::Report(const char* stage) {
@@ -58,8 +115,25 @@ void Solver::Report(const char* stage) {
   progress.stage = stage;
   progress.steps = result_.steps;
   progress.lower_bound_seconds = lower_;
-  progress.objective_seconds = dual_->upper();
+  progress.objective_seconds = upper_;
   options_.progress(progress);
+}
+
+void Solver::LoadMessages() {
+  std::vector<double> messages(kernel_->message_size(), 0.0);
+  for (size_t e = 0; e < problem_.edges().size(); ++e) {
+    const Edge& edge = problem_.edges()[e];
+    const int32_t l = compiled_.link_of_edge[e];
+    const bool flipped = compiled_.place_of_node[edge.i] > compiled_.place_of_node[edge.j];
+    const std::vector<double>& to_i = options_.start_messages->to[2 * e + (flipped ? 1 : 0)];
+    const std::vector<double>& to_j = options_.start_messages->to[2 * e + (flipped ? 0 : 1)];
+    double* at_i = messages.data() + kernel_->message_i(l);
+    double* at_j = messages.data() + kernel_->message_j(l);
+    for (size_t s = 0; s < to_i.size(); ++s) at_i[s] += to_i[s];
+    for (size_t s = 0; s < to_j.size(); ++s) at_j[s] += to_j[s];
+  }
+  dual_->SetMessages(std::move(messages));
+  lower_ = dual_->lower();
 }
 
 void Solver::StartDual() {
@@ -70,38 +144,33 @@ void Solver::StartDual() {
     std::iota(kept_[k].begin(), kept_[k].end(), 0);
   }
   dual_ = std::make_unique<Dual>(*kernel_);
-  if (options_.start_messages != nullptr) {
-    std::vector<double> messages(kernel_->message_size(), 0.0);
-    for (size_t e = 0; e < problem_.edges().size(); ++e) {
-      const Edge& edge = problem_.edges()[e];
-      const int32_t l = compiled_.link_of_edge[e];
-      const bool flipped = compiled_.place_of_node[edge.i] > compiled_.place_of_node[edge.j];
-      const std::vector<double>& to_i = options_.start_messages->to[2 * e + (flipped ? 1 : 0)];
-      const std::vector<double>& to_j = options_.start_messages->to[2 * e + (flipped ? 0 : 1)];
-      double* at_i = messages.data() + kernel_->message_i(l);
-      double* at_j = messages.data() + kernel_->message_j(l);
-      for (size_t s = 0; s < to_i.size(); ++s) at_i[s] += to_i[s];
-      for (size_t s = 0; s < to_j.size(); ++s) at_j[s] += to_j[s];
-    }
-    dual_->SetMessages(std::move(messages));
-    lower_ = dual_->lower();
-  }
+  if (options_.start_messages != nullptr) LoadMessages();
+  // Without a given plan, each node's cheapest state: so there is a plan however early it ends.
+  std::vector<int32_t> plan(kernel_->size(), 0);
   if (options_.start_plan != nullptr) {
-    dual_->Offer(compiled_.FromProblem(*options_.start_plan));
+    plan = compiled_.FromProblem(*options_.start_plan);
+  } else {
+    for (int32_t k = 0; k < kernel_->size(); ++k) {
+      const double* costs = kernel_->costs(k);
+      plan[k] = static_cast<int32_t>(std::min_element(costs, costs + kernel_->states(k)) - costs);
+    }
   }
+  dual_->Offer(plan);
+  Adopt();
 }
 
-// Goes on with fewer states: any plan better than the incumbent is still there, so the lower of the
-// kernel's bound and the incumbent bounds the whole.
+// Goes on with fewer states: some plan as good as any better than the incumbent is still there, so
+// the lower of the kernel's bound and the incumbent bounds the whole.
 void Solver::Cut(const KeptStates& kept) {
   if (whole_messages_.empty()) whole_messages_ = dual_->messages();
   auto smaller = std::make_unique<Model>(Restrict(*kernel_, kept));
   auto dual = std::make_unique<Dual>(*smaller);
   dual->SetMessages(RestrictMessages(*kernel_, kept, dual_->messages()));
+  // The incumbent's states, or where dominance took one away the next that is left.
   std::vector<int32_t> plan(kernel_->size());
   for (int32_t k = 0; k < kernel_->size(); ++k) {
     const auto it = std::lower_bound(kept[k].begin(), kept[k].end(), dual_->plan()[k]);
-    plan[k] = static_cast<int32_t>(it - kept[k].begin());
+    plan[k] = static_cast<int32_t>(std::min(it, kept[k].end() - 1) - kept[k].begin());
   }
   dual->Offer(plan);
   for (int32_t k = 0; k < kernel_->size(); ++k) {
@@ -113,84 +182,151 @@ void Solver::Cut(const KeptStates& kept) {
   kernel_ = std::move(smaller);
 }
 
-DualStop Solver::RunDual() {
+void Solver::CutByBound() {
+  const KeptStates kept = FixByBound(*kernel_, *dual_, upper_);
+  if (static_cast<double>(CellsAfter(*kernel_, kept)) <
+      kCutWhenCellsBelow * static_cast<double>(kernel_->Cells())) {
+    Cut(kept);
+  }
+}
+
+Solver::Stop Solver::RunDual() {
   DualOptions dual_options;
-  dual_options.relative_tolerance = options_.relative_tolerance;
-  dual_options.incumbent = options_.incumbent_seconds;
   dual_options.cancel = options_.cancel;
-  dual_options.stall = 0.0;
+  dual_options.incumbent = std::min(options_.incumbent_seconds, kInfinity);
   double last = lower_;
+  int32_t slow_rounds = 0;
   while (true) {
     const int32_t left = options_.max_sweeps - result_.steps.sweeps;
-    if (left <= 0) return DualStop::kBudget;
+    if (left <= 0) return Stop::kBudget;
     dual_options.max_sweeps = std::min(left, kSweepsPerRound);
+    dual_options.closed = upper_ - options_.relative_tolerance * std::abs(upper_);
     const int32_t before = dual_->sweeps();
     const DualStop stop = dual_->Run(dual_options);
     const int32_t done = dual_->sweeps() - before;
     result_.steps.sweeps += done;
     result_.steps.dual_cells += done * kernel_->Cells();
-    lower_ = std::max(lower_, std::min(dual_->lower(), dual_->upper()));
+    Adopt();
+    lower_ = std::max(lower_, std::min(dual_->lower(), upper_));
     Report("dual");
-    if (Closed()) return DualStop::kClosed;
-    if (stop == DualStop::kDropped || stop == DualStop::kCancelled) return stop;
-    if (lower_ - last < 1e-7 * std::abs(lower_)) return DualStop::kStalled;
+    if (stop == DualStop::kCancelled) return Stop::kCancelled;
+    if (Closed()) return Stop::kClosed;
+    if (lower_ > options_.incumbent_seconds) return Stop::kDropped;
+    const double gain = lower_ - last;
     last = lower_;
-    const KeptStates kept = FixByBound(*kernel_, *dual_);
-    if (static_cast<double>(CellsAfter(*kernel_, kept)) <
-        kCutWhenCellsBelow * static_cast<double>(kernel_->Cells())) {
-      Cut(kept);
-    }
+    if (gain < kStall * std::abs(lower_)) return Stop::kStalled;
+    slow_rounds = gain < kSlow * (upper_ - lower_) ? slow_rounds + 1 : 0;
+    if (slow_rounds >= kSlowRounds) return Stop::kSlow;
+    CutByBound();
   }
+}
+
+// Windows of blocks, exactly, on the kernel.
+void Solver::RunWindows() {
+  WindowOptions window_options;
+  window_options.blocks = options_.window_blocks;
+  window_options.max_cells = options_.max_window_cells;
+  window_options.max_table_cells = std::min<int64_t>(options_.max_table_cells, kWindowTableCells);
+  window_options.cancel = options_.cancel;
+  std::vector<int32_t> plan = dual_->plan();
+  const WindowWork work = ImproveByWindows(*kernel_, window_options, plan);
+  result_.steps.windows += work.windows;
+  result_.steps.elimination_cells += work.cells;
+  dual_->Offer(plan);
+  Adopt();
+  Report("windows");
+}
+
+// Exact elimination of what the bound leaves open. True when that settled the problem.
+bool Solver::RunElimination() {
+  if (static_cast<double>(kernel_->Cells()) >
+      kCutWhenCellsBelow * static_cast<double>(cells_at_elimination_)) {
+    return false;  // tried on nearly the same kernel
+  }
+  Cut(FixByBound(*kernel_, *dual_, upper_));
+  cells_at_elimination_ = kernel_->Cells();
+  if (kernel_->Cells() > kDominanceCells) return false;
+  const KeptStates kept = DropDominated(*kernel_, kDominanceRounds);
+  const Model model = Restrict(*kernel_, kept);
+  const EliminationOrder order =
+      FindBestOrder(model, static_cast<double>(options_.max_elimination_cells) + 1.0);
+  EliminationBudget budget;
+  budget.max_table_cells = options_.max_table_cells;
+  budget.max_cells = options_.max_elimination_cells;
+  budget.cancel = options_.cancel;
+  const std::optional<EliminationResult> exact = Eliminate(model, order, budget);
+  if (!exact.has_value()) {
+    result_.detail = absl::StrCat("not eliminated exactly: largest table at least ",
+                                  order.largest_table, " cells, work at least ", order.cells);
+    return false;
+  }
+  result_.steps.elimination_cells += static_cast<int64_t>(order.cells);
+  result_.detail.clear();
+  dual_->Offer(Unrestrict(kept, exact->plan));
+  Adopt();
+  lower_ = upper_;
+  Report("eliminate");
+  return true;
 }
 
 SolveResult Solver::Run() {
   StartDual();
-  const DualStop stop = RunDual();
+  Stop stop = Stop::kBudget;
+  double windows_at = kInfinity;  // the objective after the last windows
+  while (true) {
+    stop = RunDual();
+    if (stop == Stop::kClosed || stop == Stop::kDropped || stop == Stop::kCancelled) break;
+    if (options_.window_blocks > 0 && upper_ < windows_at) {
+      RunWindows();
+      windows_at = upper_;
+      if (Closed()) break;
+    }
+    if (options_.exact && RunElimination()) break;
+    if (stop != Stop::kSlow || Cancelled()) break;
+  }
   Finish(stop);
   return std::move(result_);
 }
 
-void Solver::Finish(DualStop stop) {
-  const std::vector<int32_t> places = Unrestrict(kept_, dual_->plan());
-  result_.plan = compiled_.ToProblem(places);
+void Solver::Finish(Stop stop) {
+  result_.plan = compiled_.ToProblem(best_);
   result_.seconds = ObjectiveSeconds(problem_, result_.plan);
   result_.memory_bytes = MemoryBytes(problem_, result_.plan);
   result_.objective_seconds =
       result_.seconds + options_.price_seconds_per_byte * result_.memory_bytes;
   result_.lower_bound_seconds = std::min(lower_, result_.objective_seconds);
-  result_.cancelled = stop == DualStop::kCancelled;
-  const bool permitted = IsPermitted(problem_, result_.plan);
-  if (stop == DualStop::kDropped) {
+  result_.cancelled = stop == Stop::kCancelled || Cancelled();
+  if (stop == Stop::kDropped) {
     result_.status = SolveStatus::kDropped;
   } else if (IsForbidden(lower_)) {
     result_.status = SolveStatus::kInfeasible;
-    result_.detail = "every plan has a forbidden choice";
-  } else if (!permitted) {
+    result_.detail = Stuck(problem_);
+    if (result_.detail.empty()) result_.detail = "every plan has a forbidden choice";
+  } else if (!IsPermitted(problem_, result_.plan)) {
     result_.status = SolveStatus::kNoPlan;
-  } else if (result_.objective_seconds - lower_ <=
-             options_.relative_tolerance * std::abs(result_.objective_seconds)) {
-    result_.status = SolveStatus::kOptimal;
   } else {
-    result_.status = SolveStatus::kFeasible;
+    result_.status = Closed() ? SolveStatus::kOptimal : SolveStatus::kFeasible;
   }
-  if (options_.want_messages) {
-    const std::vector<double>& messages =
-        whole_messages_.empty() ? dual_->messages() : whole_messages_;
-    const Model& whole = compiled_.model;
-    result_.messages.to.resize(2 * problem_.edges().size());
-    std::vector<char> given(whole.links.size(), 0);
-    for (size_t e = 0; e < problem_.edges().size(); ++e) {
-      const Edge& edge = problem_.edges()[e];
-      const int32_t l = compiled_.link_of_edge[e];
-      const bool flipped = compiled_.place_of_node[edge.i] > compiled_.place_of_node[edge.j];
-      std::vector<double>& to_i = result_.messages.to[2 * e + (flipped ? 1 : 0)];
-      std::vector<double>& to_j = result_.messages.to[2 * e + (flipped ? 0 : 1)];
-      to_i.assign(whole.states(whole.links[l].i), 0.0);
-      to_j.assign(whole.states(whole.links[l].j), 0.0);
-      if (std::exchange(given[l], 1)) continue;
-      std::copy_n(messages.data() + whole.message_i(l), to_i.size(), to_i.data());
-      std::copy_n(messages.data() + whole.message_j(l), to_j.size(), to_j.data());
-    }
+  if (options_.want_messages) SaveMessages();
+}
+
+void Solver::SaveMessages() {
+  const std::vector<double>& messages =
+      whole_messages_.empty() ? dual_->messages() : whole_messages_;
+  const Model& whole = compiled_.model;
+  result_.messages.to.resize(2 * problem_.edges().size());
+  std::vector<char> given(whole.links.size(), 0);
+  for (size_t e = 0; e < problem_.edges().size(); ++e) {
+    const Edge& edge = problem_.edges()[e];
+    const int32_t l = compiled_.link_of_edge[e];
+    const bool flipped = compiled_.place_of_node[edge.i] > compiled_.place_of_node[edge.j];
+    std::vector<double>& to_i = result_.messages.to[2 * e + (flipped ? 1 : 0)];
+    std::vector<double>& to_j = result_.messages.to[2 * e + (flipped ? 0 : 1)];
+    to_i.assign(whole.states(whole.links[l].i), 0.0);
+    to_j.assign(whole.states(whole.links[l].j), 0.0);
+    if (std::exchange(given[l], 1)) continue;  // the first edge of a pair carries all
+    std::copy_n(messages.data() + whole.message_i(l), to_i.size(), to_i.data());
+    std::copy_n(messages.data() + whole.message_j(l), to_j.size(), to_j.data());
   }
 }
 
