@@ -1,0 +1,93 @@
+#include "optimizer/batch_axis.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tandem {
+namespace {
+
+using Kind = AxisPlacement::Kind;
+
+// Cost of feeding a tensor placed `have` to a row that wants `want`; negative = impossible.
+int Mismatch(const AxisPlacement& have, const AxisPlacement& want) {
+  if (have == want) return 0;
+  if (have.kind == Kind::kReplicated && want.kind == Kind::kSplit) return 1;   // take a slice
+  if (have.kind == Kind::kPartial && want.kind == Kind::kReplicated) return 100;  // complete it
+  if (have.kind == Kind::kPartial && want.kind == Kind::kSplit) return 110;
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes,
+                                     int64_t degree, bool temporal) {
+  BatchAxis out;
+  out.placements.resize(graph.tensors.size());
+  bool any = false;
+  for (TensorId id : graph.inputs) {
+    const Tensor& t = graph.tensor(id);
+    if (t.role != TensorRole::kInput || t.shape.empty()) continue;
+    int64_t extent = 1;
+    for (int64_t f : t.shape[0]) extent *= f;
+    if (graph.batch > 0 && extent != graph.batch) continue;
+    if (t.shape[0][0] % degree != 0) {
+      const int64_t b = t.shape[0][0];
+      return absl::InvalidArgumentError(
+          absl::StrCat("batch ", b, " of input ", t.name, " does not divide into ", degree,
+                       " pieces; the nearest that do: ", b / degree * degree, " and ",
+                       (b / degree + 1) * degree));
+    }
+    out.placements[id.index()] = AxisPlacement::Split(0, 0);
+    any = true;
+  }
+  if (!any) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph ", graph.name, " has no input with a batch dimension"));
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const NodeClass& c = classes.Of(NodeId(static_cast<int64_t>(n)));
+    int best = -1, best_cost = 0;
+    for (size_t r = 0; r < c.table.size(); ++r) {
+      const SplitRow& row = c.table[r];
+      if (row.size >= 0 && c.instance.sizes[static_cast<size_t>(row.size)].extent % degree != 0) {
+        continue;
+      }
+      int cost = 0;
+      bool completes = false, splits = false, all_replicated = true;
+      for (size_t i = 0; i < node.inputs.size() && cost >= 0; ++i) {
+        const AxisPlacement& have = out.placements[node.inputs[i].index()];
+        const int m = Mismatch(have, row.inputs[i]);
+        cost = m < 0 ? -1 : cost + m;
+        completes |= have.kind == Kind::kPartial && row.inputs[i].kind != Kind::kPartial;
+        splits |= have.kind == Kind::kSplit;
+        all_replicated &= have.kind == Kind::kReplicated;
+      }
+      if (cost < 0) continue;
+      if (temporal && completes && (splits || row.size >= 0)) continue;
+      if (all_replicated && r != 0) continue;  // nothing of the batch here
+      if (best < 0 || cost < best_cost) {
+        best = static_cast<int>(r);
+        best_cost = cost;
+      }
+    }
+    if (best < 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "node ", node.name, " (", node.op,
+          ") mixes the examples of a batch, so the batch cannot be split there",
+          temporal ? " into micro-batches; use one micro-batch" : ""));
+    }
+    const SplitRow& row = c.table[static_cast<size_t>(best)];
+    bool varies = row.size >= 0;
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      out.placements[node.outputs[k].index()] = row.outputs[k];
+      varies |= row.outputs[k].kind != Kind::kReplicated;
+    }
+    for (const AxisPlacement& p : row.inputs) varies |= p.kind != Kind::kReplicated;
+    out.rows.push_back(best);
+    out.varies.push_back(varies);
+  }
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,30 @@
+// One mesh axis split along the batch everywhere: the propagation of the inputs' leading dim through
+// the factor tables. It decides what a micro-batch is (the temporal axis), and is the data-parallel
+// baseline.
+#ifndef TANDEM_OPTIMIZER_BATCH_AXIS_H_
+#define TANDEM_OPTIMIZER_BATCH_AXIS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "optimizer/node_classes.h"
+#include "pcg/graph.h"
+
+namespace tandem {
+
+struct BatchAxis {
+  std::vector<int> rows;                  // by node: row of its factor table
+  std::vector<AxisPlacement> placements;  // by tensor, as produced
+  std::vector<bool> varies;               // by node: runs once a micro-batch (temporal axis)
+};
+
+// Splits every input whose leading dim is the graph's batch. `temporal`: a partial value may not be
+// completed while other inputs of the same node are split (it is complete only after the last
+// micro-batch). Errors: the batch does not divide (says the nearest that do), or a node mixes
+// examples (named).
+absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes,
+                                     int64_t degree, bool temporal);
+
+}  // namespace tandem
+
+#endif  // TANDEM_OPTIMIZER_BATCH_AXIS_H_

@@ -1,0 +1,58 @@
+#include "optimizer/node_classes.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace tandem {
+namespace {
+
+void AppendTensor(const Tensor& t, std::string& key) {
+  absl::StrAppend(&key, "|", static_cast<int>(t.dtype), ":");
+  for (const Factors& dim : t.shape) absl::StrAppend(&key, "(", absl::StrJoin(dim, ","), ")");
+}
+
+std::string Signature(const Graph& graph, const Node& node) {
+  std::string key = node.op;
+  for (const auto& [name, value] : node.attributes) {
+    absl::StrAppend(&key, ";", name, "=", value.index(), ":");
+    if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&key, *i);
+    if (const auto* d = std::get_if<double>(&value)) absl::StrAppendFormat(&key, "%a", *d);
+    if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) {
+      absl::StrAppend(&key, absl::StrJoin(*l, ","));
+    }
+    if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&key, *s);
+  }
+  for (TensorId t : node.inputs) AppendTensor(graph.tensor(t), key);
+  absl::StrAppend(&key, "->");
+  for (TensorId t : node.outputs) AppendTensor(graph.tensor(t), key);
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph) {
+  NodeClasses out;
+  std::map<std::string, int> index;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    auto [it, fresh] =
+        index.emplace(Signature(graph, node), static_cast<int>(out.classes.size()));
+    if (fresh) {
+      NodeClass c;
+      absl::StatusOr<OpInstance> instance = InstanceOf(graph, NodeId(static_cast<int64_t>(n)));
+      if (!instance.ok()) return instance.status();
+      c.instance = *std::move(instance);
+      c.table = FactorTable(c.instance);
+      for (TensorId t : node.inputs) c.inputs.push_back(graph.tensor(t).dtype);
+      for (TensorId t : node.outputs) c.outputs.push_back(graph.tensor(t).dtype);
+      out.classes.push_back(std::move(c));
+    }
+    out.of_node.push_back(it->second);
+  }
+  return out;
+}
+
+}  // namespace tandem

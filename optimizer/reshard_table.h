@@ -1,0 +1,48 @@
+// All-pairs resharding costs between layouts of one tensor shape, remembered. The search asks for
+// millions; a shape has tens to hundreds of layouts.
+#ifndef TANDEM_OPTIMIZER_RESHARD_TABLE_H_
+#define TANDEM_OPTIMIZER_RESHARD_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pcg/layout.h"
+#include "simulator/program_cost.h"
+
+namespace tandem {
+
+class ReshardCosts {
+ public:
+  static constexpr double kUnreachable = 1e3;  // seconds, solver::kForbidden
+
+  ReshardCosts(const Machine& machine, const Mesh& mesh);
+
+  int InternShape(const FactoredShape& shape, int64_t element_bytes);
+  int InternLayout(const Layout& layout);
+  const Layout& LayoutOf(int id) const { return layouts_[static_cast<size_t>(id)]; }
+  // Seconds a step of the cheapest sequence of steps, kUnreachable if there is none.
+  double Seconds(int shape, int from, int to);
+  const StepPricer& pricer() const { return pricer_; }
+
+ private:
+  struct Shape {
+    FactoredShape shape;
+    int64_t element_bytes = 0;
+    std::map<int, std::vector<double>> from;  // distances by layout id, once computed
+  };
+  const std::vector<double>& Distances(Shape& shape, int from);
+
+  Mesh mesh_;
+  StepPricer pricer_;
+  StepCost cost_;
+  std::vector<Shape> shapes_;
+  std::map<std::pair<FactoredShape, int64_t>, int> shape_ids_;
+  std::vector<Layout> layouts_;
+  std::map<Layout, int> layout_ids_;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_OPTIMIZER_RESHARD_TABLE_H_
