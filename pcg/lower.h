@@ -18,9 +18,6 @@ namespace tandem {
 // statistics under gradient accumulation), named.
 absl::StatusOr<Program> Lower(const Graph& graph, const Strategy& strategy, const StepCost& cost);
 
-// A StepCost that counts bytes moved; deterministic, machine-free (tests, forced plans).
-StepCost BytesStepCost(const Mesh& mesh);
-
 }  // namespace tandem
 
 #endif  // TANDEM_PCG_LOWER_H_
