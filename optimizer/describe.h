@@ -1,0 +1,22 @@
+// A strategy in words, and what limited it.
+#ifndef TANDEM_OPTIMIZER_DESCRIBE_H_
+#define TANDEM_OPTIMIZER_DESCRIBE_H_
+
+#include <string>
+#include <vector>
+
+#include "pcg/graph.h"
+#include "pcg/strategy.h"
+
+namespace tandem {
+
+// One line a group of consecutive blocks that do the same: which sizes of which operators each mesh
+// axis splits, forward, backward and update.
+std::vector<std::string> DescribeStrategy(const Graph& graph, const Strategy& strategy);
+
+// Mesh axes that heavy nodes could not use, and other things a user should know.
+std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy);
+
+}  // namespace tandem
+
+#endif  // TANDEM_OPTIMIZER_DESCRIBE_H_
