@@ -19,6 +19,7 @@ _STUBS = [
 _SYSTEM_LIBRARIES = {
     "absl": ("libabsl-dev", "/usr/include/absl/status/statusor.h"),
     "catch2": ("catch2", "/usr/include/catch2/catch.hpp"),
+    "cli11": ("libcli11-dev", "/usr/include/CLI/CLI.hpp"),
     "graphviz": ("libgraphviz-dev", "/usr/include/graphviz/gvc.h"),
     "nlohmann_json": ("nlohmann-json3-dev", "/usr/include/nlohmann/json.hpp"),
     "onednn": ("libdnnl-dev", "/usr/include/dnnl.hpp"),

@@ -1,0 +1,47 @@
+// The commands of `tandem`. Each file of this folder registers some; main() only dispatches.
+//
+// Conventions: JSON to stdout with --json, tables for people otherwise, progress and errors to
+// stderr. Exit codes: 0 done, 1 the answer is no, 2 bad usage or bad input, 3 internal error.
+#ifndef TANDEM_TOOLS_CLI_COMMAND_H_
+#define TANDEM_TOOLS_CLI_COMMAND_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/status/status.h"
+
+namespace tandem::cli {
+
+inline constexpr int kDone = 0;
+inline constexpr int kNo = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kInternal = 3;
+
+// Prints "tandem: <message>" and gives the exit code of a status: ResourceExhausted is "no",
+// Internal is internal, everything else is bad input.
+int Fail(const absl::Status& status);
+
+// A command's body; its result is the exit code.
+using Body = std::function<int()>;
+// Set by the chosen command's callback; run by main() outside CLI11.
+struct Chosen {
+  Body body;
+};
+
+void AddOptimize(CLI::App& app, Chosen& chosen);
+void AddExplain(CLI::App& app, Chosen& chosen);
+void AddVerify(CLI::App& app, Chosen& chosen);
+void AddRun(CLI::App& app, Chosen& chosen);
+void AddSimulate(CLI::App& app, Chosen& chosen);
+void AddRules(CLI::App& app, Chosen& chosen);
+void AddOperators(CLI::App& app, Chosen& chosen);
+void AddMachine(CLI::App& app, Chosen& chosen);
+void AddModels(CLI::App& app, Chosen& chosen);
+void AddExport(CLI::App& app, Chosen& chosen);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_TOOLS_CLI_COMMAND_H_

@@ -1,0 +1,118 @@
+#include "tools/cli/inputs.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace tandem::cli {
+
+void ModelInput::Add(CLI::App& command) {
+  command.add_option("model", path, "An ONNX file, a protobuf model, or a name from the zoo")
+      ->required();
+  command.add_option("--global-batch", global_batch,
+                     "Examples a step; replaces the batch that the file fixed");
+  command.add_option("--dim", dims, "Binds a symbolic dimension: --dim seq=2048");
+  command.add_option("--operators", operator_files, "Further operators, as text");
+}
+
+absl::StatusOr<Graph> ModelInput::Load(ImportReport* report) const {
+  LoadOptions options;
+  options.global_batch = global_batch;
+  for (const std::string& dim : dims) {
+    const size_t eq = dim.find('=');
+    int64_t value = 0;
+    if (eq == std::string::npos || !absl::SimpleAtoi(dim.substr(eq + 1), &value) || value < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--dim ", dim, ": write name=value with a positive value"));
+    }
+    options.dims[dim.substr(0, eq)] = value;
+  }
+  for (const std::string& file : operator_files) {
+    std::ifstream in(file);
+    if (!in) return absl::NotFoundError(absl::StrCat("--operators ", file, ": no such file"));
+    std::stringstream text;
+    text << in.rdbuf();
+    absl::StatusOr<std::vector<OpSpec>> specs = ParseOperators(text.str(), file);
+    if (!specs.ok()) return specs.status();
+    options.operators.insert(options.operators.end(), specs->begin(), specs->end());
+  }
+  return LoadModel(path, options, report);
+}
+
+void MachineInput::Add(CLI::App& command, bool required) {
+  CLI::Option* o = command.add_option(
+      "--machine", name, "A preset (tandem machine list) or a machine's textproto file");
+  if (required) o->required();
+  command.add_option("--nodes", nodes, "Number of nodes");
+  command.add_option("--devices", devices, "Number of devices: part of one node, or whole nodes");
+}
+
+absl::StatusOr<Machine> MachineInput::Load() const {
+  MachineSize size;
+  if (nodes != 0) size.nodes = nodes;
+  if (devices != 0) size.devices = devices;
+  return LoadMachine(name, size);
+}
+
+void TrainingInput::Add(CLI::App& command) {
+  command.add_option("--loss", loss, "Loss that is trained on")
+      ->check(CLI::IsMember({"cross-entropy", "mse", "output", "none"}))
+      ->capture_default_str();
+  command.add_option("--optimizer", optimizer, "Optimizer")
+      ->check(CLI::IsMember({"sgd", "momentum", "adam", "adamw", "lamb"}))
+      ->capture_default_str();
+  command.add_option("--lr", lr, "Learning rate")->capture_default_str();
+  command
+      .add_option("--precision", precision,
+                  "What is planned and costed; default bf16 with fp32 master weights on GPUs, "
+                  "fp32 on cpu")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp64"}));
+  command.add_option("--freeze", freeze, "Regular expression of tensors not to train");
+  command.add_option("--train", train, "Regular expression of tensors to train");
+}
+
+absl::StatusOr<TrainingOptions> TrainingInput::Options(const Machine& machine) const {
+  TrainingOptions out;
+  out.loss = loss;
+  out.optimizer = optimizer;
+  out.lr = lr;
+  out.freeze = freeze;
+  out.train = train;
+  const std::string name =
+      !precision.empty() ? precision : (machine.name == "cpu" ? "fp32" : "bf16");
+  const std::optional<DType> dtype = DTypeFromName(name);
+  if (!dtype) return absl::InvalidArgumentError(absl::StrCat("unknown precision ", name));
+  out.precision = *dtype;
+  return out;
+}
+
+absl::StatusOr<int64_t> ParseBytes(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  std::string unit;
+  for (const char* c = end; *c != '\0'; ++c) {
+    if (std::isspace(static_cast<unsigned char>(*c)) == 0) {
+      unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+    }
+  }
+  double scale = 0;
+  if (unit.empty() || unit == "b") scale = 1;
+  if (unit == "k" || unit == "kib") scale = 1024.0;
+  if (unit == "m" || unit == "mib") scale = 1024.0 * 1024;
+  if (unit == "g" || unit == "gib") scale = 1024.0 * 1024 * 1024;
+  if (unit == "kb") scale = 1e3;
+  if (unit == "mb") scale = 1e6;
+  if (unit == "gb") scale = 1e9;
+  if (end == text.c_str() || scale == 0 || !(value > 0) || value * scale > 9e18) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is not a number of bytes; write for example 72GiB"));
+  }
+  return static_cast<int64_t>(value * scale);
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,51 @@
+// Inputs that several commands share: a model file with how to read it, a machine, how to train.
+#ifndef TANDEM_TOOLS_CLI_INPUTS_H_
+#define TANDEM_TOOLS_CLI_INPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/status/statusor.h"
+#include "models/load_model.h"
+#include "pcg/graph.h"
+#include "pcg/plan.h"
+#include "simulator/machine.h"
+
+namespace tandem::cli {
+
+struct ModelInput {
+  std::string path;
+  int64_t global_batch = 0;
+  std::vector<std::string> dims;  // name=value
+  std::vector<std::string> operator_files;
+  void Add(CLI::App& command);
+  absl::StatusOr<Graph> Load(ImportReport* report) const;
+};
+
+struct MachineInput {
+  std::string name;
+  int64_t nodes = 0;
+  int64_t devices = 0;
+  void Add(CLI::App& command, bool required);
+  absl::StatusOr<Machine> Load() const;
+};
+
+struct TrainingInput {
+  std::string loss = "cross-entropy";
+  std::string optimizer = "adamw";
+  std::string precision;  // "" = bf16 on GPUs, fp32 on cpu
+  double lr = 1e-3;
+  std::vector<std::string> freeze, train;
+  void Add(CLI::App& command);
+  absl::StatusOr<TrainingOptions> Options(const Machine& machine) const;
+};
+
+// "72 GiB", "512M", "1e9": bytes.
+absl::StatusOr<int64_t> ParseBytes(const std::string& text);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_TOOLS_CLI_INPUTS_H_

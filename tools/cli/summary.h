@@ -1,0 +1,26 @@
+// summary.json and the table that `optimize` prints.
+#ifndef TANDEM_TOOLS_CLI_SUMMARY_H_
+#define TANDEM_TOOLS_CLI_SUMMARY_H_
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "optimizer/optimize.h"
+#include "simulator/machine.h"
+
+namespace tandem::cli {
+
+// Fraction of the machine's peak that the model's FLOPs use, for the plan's precision.
+double Mfu(const OptimizeResult& result, const Machine& machine, DType precision,
+           double step_seconds);
+
+nlohmann::ordered_json SummaryJson(const OptimizeResult& result, const Machine& machine,
+                                   const TrainingOptions& training);
+std::string SummaryTable(const OptimizeResult& result, const Machine& machine,
+                         const TrainingOptions& training);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_TOOLS_CLI_SUMMARY_H_
