@@ -81,6 +81,7 @@ class Builder {
         continue;
       }
       for (size_t r = 0; r < c.table.size(); ++r) {
+        if (!c.proved[r]) continue;
         const int size = c.table[r].size;
         if (size >= 0 &&
             c.instance.sizes[static_cast<size_t>(size)].extent % out_.mesh.axes[a].extent != 0) {

@@ -33,7 +33,7 @@ std::string Signature(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph) {
+absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph, const ProvedRuleSet& rules) {
   NodeClasses out;
   std::map<std::string, int> index;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -46,6 +46,9 @@ absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph) {
       if (!instance.ok()) return instance.status();
       c.instance = *std::move(instance);
       c.table = FactorTable(c.instance);
+      for (size_t r = 0; r < c.table.size(); ++r) {
+        c.proved.push_back(r == 0 || rules.IsProved(c.instance, c.table[r]));
+      }
       for (TensorId t : node.inputs) c.inputs.push_back(graph.tensor(t).dtype);
       for (TensorId t : node.outputs) c.outputs.push_back(graph.tensor(t).dtype);
       out.classes.push_back(std::move(c));

@@ -9,12 +9,14 @@
 #include "absl/status/statusor.h"
 #include "pcg/factor_table.h"
 #include "pcg/graph.h"
+#include "substitutions/apply.h"
 
 namespace tandem {
 
 struct NodeClass {
   OpInstance instance;
   std::vector<SplitRow> table;
+  std::vector<bool> proved;  // by row: may be used
   std::vector<DType> inputs;
   std::vector<DType> outputs;
 };
@@ -27,7 +29,8 @@ struct NodeClasses {
   }
 };
 
-absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph);
+// Rows that `rules` has no proof of are in the tables and may not be used.
+absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph, const ProvedRuleSet& rules);
 
 }  // namespace tandem
 

@@ -83,7 +83,7 @@ class Search {
     if (!training.ok()) return training.status();
     form.training = *std::move(training);
     if (absl::Status s = PropagateFactors(form.training); !s.ok()) return s;
-    absl::StatusOr<NodeClasses> classes = ClassifyNodes(form.training);
+    absl::StatusOr<NodeClasses> classes = ClassifyNodes(form.training, rules_);
     if (!classes.ok()) return classes.status();
     form.classes = *std::move(classes);
     forms_.push_back(std::move(form));
@@ -225,7 +225,7 @@ class Search {
       absl::StatusOr<Graph> again = WithRecompute(f.training, some);
       if (!again.ok()) return again.status();
       graph = *std::move(again);
-      absl::StatusOr<NodeClasses> c = ClassifyNodes(graph);
+      absl::StatusOr<NodeClasses> c = ClassifyNodes(graph, rules_);
       if (!c.ok()) return c.status();
       classes = *std::move(c);
     }

@@ -2,11 +2,13 @@
 #ifndef TANDEM_SUBSTITUTIONS_APPLY_H_
 #define TANDEM_SUBSTITUTIONS_APPLY_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "pcg/factor_table.h"
 #include "pcg/graph.h"
 #include "pcg/plan.h"
 #include "substitutions/rule.h"
@@ -21,12 +23,22 @@ class ProvedRuleSet {
     Rule rule;
     std::string certificate;  // hash of what was proved
   };
+  // Whether a row of an instance's factor table is proved. Answers are looked up or proved by
+  // whoever made the set.
+  using RowProved = std::function<bool(const OpInstance&, const SplitRow&)>;
+
   ProvedRuleSet() = default;
-  explicit ProvedRuleSet(std::vector<Entry> entries) : entries_(std::move(entries)) {}
+  ProvedRuleSet(std::vector<Entry> entries, RowProved row_proved)
+      : entries_(std::move(entries)), row_proved_(std::move(row_proved)) {}
   const std::vector<Entry>& entries() const { return entries_; }
+  // Row 0, "replicate", needs no proof: every device runs the operator itself.
+  bool IsProved(const OpInstance& instance, const SplitRow& row) const {
+    return row_proved_ && row_proved_(instance, row);
+  }
 
  private:
   std::vector<Entry> entries_;
+  RowProved row_proved_;
 };
 
 // Where a rule's source lies in a graph.
