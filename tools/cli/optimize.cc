@@ -1,0 +1,171 @@
+#include <chrono>
+#include <csignal>
+#include <atomic>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "optimizer/optimize.h"
+#include "pcg/plan.h"
+#include "tools/cli/command.h"
+#include "tools/cli/inputs.h"
+#include "tools/cli/proved_rules.h"
+#include "tools/cli/summary.h"
+#include "tools/report/report.h"
+
+namespace tandem::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};
+void Interrupt(int) { interrupted = true; }
+
+struct Arguments {
+  ModelInput model;
+  MachineInput machine;
+  TrainingInput training;
+  std::string out;
+  std::string mode = "train";
+  std::string memory_limit;
+  std::string strategy = "none";
+  std::vector<int64_t> mesh;
+  int64_t micro_batches = 0;
+  int max_axes = 0;
+  bool no_baselines = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+double Seconds(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+void SayAssumptions(const Arguments& a, const Graph& graph, const ImportReport& report,
+                    const TrainingOptions& training) {
+  std::cerr << "model " << graph.name << ": " << graph.nodes.size() << " nodes, batch "
+            << graph.batch << "\n";
+  if (a.mode == "train") {
+    std::cerr << "training: loss " << training.loss << ", optimizer " << training.optimizer
+              << ", precision " << DTypeName(training.precision) << "\n";
+  }
+  for (const std::string& note : report.notes) std::cerr << "taken for granted: " << note << "\n";
+}
+
+int Run(const Arguments& a) {
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<Machine> machine = a.machine.Load();
+  if (!machine.ok()) return Fail(machine.status());
+  ImportReport report;
+  absl::StatusOr<Graph> forward = a.model.Load(&report);
+  if (!forward.ok()) return Fail(forward.status());
+  OptimizeOptions options;
+  absl::StatusOr<TrainingOptions> training = a.training.Options(*machine);
+  if (!training.ok()) return Fail(training.status());
+  options.training = *training;
+  options.serve = a.mode == "serve";
+  if (options.serve) {
+    options.training.loss = "none";
+    options.training.optimizer = "none";
+  }
+  options.force = a.strategy;
+  options.mesh = a.mesh;
+  options.micro_batches = a.micro_batches;
+  options.baselines = !a.no_baselines;
+  if (a.max_axes > 0) options.max_axes = a.max_axes;
+  if (!a.memory_limit.empty()) {
+    absl::StatusOr<int64_t> bytes = ParseBytes(a.memory_limit);
+    if (!bytes.ok()) return Fail(bytes.status());
+    options.memory_limit_bytes = *bytes;
+  }
+  options.cancel = &interrupted;
+  if (!a.quiet) {
+    SayAssumptions(a, *forward, report, options.training);
+    options.progress = [start](const std::string& line) {
+      std::cerr << absl::StrFormat("[%6.2f s] ", Seconds(start)) << line << "\n";
+    };
+  }
+  absl::StatusOr<RuleVerdicts> rules = ProveBuiltinRules();
+  if (!rules.ok()) return Fail(rules.status());
+  std::signal(SIGINT, Interrupt);
+  absl::StatusOr<OptimizeResult> result =
+      Optimize(*forward, rules->rules, *machine, options);
+  std::signal(SIGINT, SIG_DFL);
+  if (!result.ok()) return Fail(result.status());
+
+  nlohmann::ordered_json summary = SummaryJson(*result, *machine, options.training);
+  const double search_seconds = Seconds(start);
+  if (!a.out.empty()) {
+    Plan plan;
+    plan.model = a.model.path;
+    absl::StatusOr<std::string> text = MachineText(a.machine.name);
+    if (!text.ok()) return Fail(text.status());
+    plan.machine = SizedMachineText(*text, *machine);
+    plan.training = options.training;
+    plan.forward = *forward;
+    absl::StatusOr<Graph> serial = options.serve
+                                       ? WithPrecision(*forward, options.training.precision)
+                                       : MakeTrainingGraph(*forward, options.training);
+    if (!serial.ok()) return Fail(serial.status());
+    plan.serial = *std::move(serial);
+    plan.rewritten_forward = result->forward;
+    plan.pcg = result->best.pcg;
+    plan.rules = result->rules;
+    plan.strategy = result->best.strategy;
+    plan.programs = {result->best.program};
+    // The seconds a search took are not part of what it found: the plan's bytes stay the same.
+    plan.summary_json = summary.dump(2) + "\n";
+    if (absl::Status s = WritePlan(plan, a.out); !s.ok()) return Fail(s);
+    nlohmann::ordered_json with_time = summary;
+    with_time["search_seconds"] = search_seconds;
+    if (absl::Status s = WriteReport(plan, *machine, with_time.dump(), a.out); !s.ok()) {
+      return Fail(s);
+    }
+  }
+  summary["search_seconds"] = search_seconds;
+  if (a.json) {
+    std::cout << summary.dump(2) << "\n";
+  } else {
+    std::cout << SummaryTable(*result, *machine, options.training);
+    std::cout << absl::StrFormat("found in %.2f s", search_seconds);
+    if (!a.out.empty()) {
+      std::cout << "; written to " << a.out
+                << " (plan.pb, summary.json, report.html, trace.json)";
+    }
+    std::cout << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddOptimize(CLI::App& app, Chosen& chosen) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App* c = app.add_subcommand(
+      "optimize",
+      "Finds the fastest way to train a model on a machine.\n"
+      "Example: tandem optimize model.onnx --machine dgx-h100 --nodes 4 --global-batch 512 "
+      "--out plan/");
+  a->model.Add(*c);
+  a->machine.Add(*c, true);
+  a->training.Add(*c);
+  c->add_option("--out", a->out, "Folder for plan.pb, summary.json, report.html and trace.json");
+  c->add_option("--mode", a->mode, "What the plan is for")
+      ->check(CLI::IsMember({"train", "serve"}))
+      ->capture_default_str();
+  c->add_option("--memory-limit", a->memory_limit,
+                "Bytes a device may use, for example 40GiB; default: what the device has");
+  c->add_option("--strategy", a->strategy,
+                "Fixes the kind of parallelism instead of searching for it")
+      ->check(CLI::IsMember({"none", "data", "fsdp", "tensor", "sequence", "mixed"}))
+      ->capture_default_str();
+  c->add_option("--mesh", a->mesh, "Fixes the device mesh: --mesh 4 8");
+  c->add_option("--micro-batches", a->micro_batches, "Fixes the number of micro-batches");
+  c->add_option("--max-axes", a->max_axes, "Most axes of a mesh that the search tries");
+  c->add_flag("--no-baselines", a->no_baselines, "Skips the comparison plans");
+  c->add_flag("--json", a->json, "Prints summary.json");
+  c->add_flag("--quiet", a->quiet, "No progress");
+  c->callback([a, &chosen] { chosen.body = [a] { return Run(*a); }; });
+}
+
+}  // namespace tandem::cli
