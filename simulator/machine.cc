@@ -240,6 +240,7 @@ absl::StatusOr<Machine> ParseMachine(absl::string_view text, absl::string_view o
   machine.host = {proto.host().kernel_launch_seconds(), proto.host().collective_launch_seconds(),
                   proto.host().step_seconds()};
   machine.overlap_contention = proto.overlap_contention();
+  machine.asynchronous_communication = proto.asynchronous_communication();
   if (absl::Status status = SetSize(size, proto.default_devices(), origin, machine); !status.ok())
     return status;
   return machine;

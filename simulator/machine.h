@@ -126,6 +126,7 @@ struct Machine {
   Host host;
   double overlap_contention =
       0;  // Overlapping a with b seconds takes max(a, b) + this * min(a, b).
+  bool asynchronous_communication = true;  // Collectives run beside kernels.
   int devices = 0;
   int devices_per_node = 0;  // Of a whole node, also where only a part of one is used.
   int nodes = 0;

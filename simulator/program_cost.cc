@@ -21,8 +21,9 @@ KernelKind KindOf(OpClass c) {
     case OpClass::kSoftmax:
       return KernelKind::kSoftmax;
     case OpClass::kReduction:
-    case OpClass::kPool:
       return KernelKind::kReduction;
+    case OpClass::kPool:
+      return KernelKind::kPool;
     case OpClass::kEmbedding:
       return KernelKind::kEmbedding;
     case OpClass::kElementwise:
@@ -162,10 +163,9 @@ StepCost StepPricer::AsStepCost() const {
   const double repeats = static_cast<double>(mesh_.MicroBatches());
   return [this, temporal, repeats](const ReshardStep& step, double before, double after) {
     const double once = Seconds(step.kind, step.axes, before, after);
-    const bool in_loop =
-        temporal >= 0 && (step.before.axes[static_cast<size_t>(temporal)].kind !=
-                              AxisPlacement::Kind::kReplicated ||
-                          step.kind == StepKind::kUnstack);
+    const bool in_loop = temporal >= 0 && (step.before.axes[static_cast<size_t>(temporal)].kind !=
+                                               AxisPlacement::Kind::kReplicated ||
+                                           step.kind == StepKind::kUnstack);
     return in_loop ? once * repeats : once;
   };
 }

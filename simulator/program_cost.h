@@ -1,6 +1,6 @@
 // Seconds of the instructions of a Program: the bridge from operator instances and resharding steps
-// to the machine's kernel and collective costs. The search's tables and the timeline both use it, so
-// that they agree by construction.
+// to the machine's kernel and collective costs. The search's tables and the timeline both use it,
+// so that they agree by construction.
 #ifndef TANDEM_SIMULATOR_PROGRAM_COST_H_
 #define TANDEM_SIMULATOR_PROGRAM_COST_H_
 
