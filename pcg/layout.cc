@@ -134,6 +134,35 @@ absl::Status CheckLayout(const FactoredShape& shape, const Layout& layout, const
   return absl::OkStatus();
 }
 
+absl::StatusOr<Layout> Refactored(const Layout& layout, const FactoredShape& from,
+                                  const FactoredShape& to, const Mesh& mesh) {
+  if (from == to) return layout;
+  Layout result = layout;
+  for (AxisPlacement& p : result.axes) {
+    if (p.kind != AxisPlacement::Kind::kSplit) continue;
+    const Factors& before = from[static_cast<size_t>(p.dim)];
+    const Factors& after = to[static_cast<size_t>(p.dim)];
+    int64_t wanted = 1;
+    for (int f = 0; f < p.factor; ++f) wanted *= before[static_cast<size_t>(f)];
+    // The last factor that starts there: those before it have one element.
+    int found = -1;
+    int64_t prefix = 1;
+    for (size_t f = 0; f < after.size(); ++f) {
+      if (prefix == wanted) found = static_cast<int>(f);
+      prefix *= after[f];
+    }
+    if (found < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layout ", ToString(layout), ": no factor of dim ", p.dim, " (",
+          absl::StrJoin(after, ","), ") starts where factor ", p.factor, " of (",
+          absl::StrJoin(before, ","), ") does; propagate factors through the graph first"));
+    }
+    p.factor = found;
+  }
+  if (absl::Status status = CheckLayout(to, result, mesh); !status.ok()) return status;
+  return result;
+}
+
 std::string ToString(const Layout& layout) {
   return absl::StrJoin(layout.axes, ",", [](std::string* out, const AxisPlacement& p) {
     switch (p.kind) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "pcg/factor_table.h"
 #include "pcg/op_instance.h"
 
@@ -53,6 +54,10 @@ struct Layout {
 FactoredShape LocalShape(const FactoredShape& shape, const Layout& layout, const Mesh& mesh);
 // Splits name existing factors, degrees divide extents, partial combiners do not mix.
 absl::Status CheckLayout(const FactoredShape& shape, const Layout& layout, const Mesh& mesh);
+// The same pieces on other factors of the same dims: a split of the first of (12) by 3 is a split
+// of the first of (3, 4). Error if `to` has no factor that starts there and takes the degrees.
+absl::StatusOr<Layout> Refactored(const Layout& layout, const FactoredShape& from,
+                                  const FactoredShape& to, const Mesh& mesh);
 // "R,S(0),S(2.1),P(sum)" per axis; for people.
 std::string ToString(const Layout& layout);
 // Flat offsets (in the logical tensor, row-major) of the local piece's elements in order, for the

@@ -79,6 +79,19 @@ TEST_CASE("Layouts print one placement an axis") {
                          P::Partial(Combiner::kSum)}}) == "R,S(0),S(2.1),P(sum)");
 }
 
+TEST_CASE("A layout carries over to other factors of the same dims, or says why not") {
+  const Mesh mesh = MeshOf({3, 2});
+  const Layout both = {{P::Split(0, 0), P::Split(0, 0)}};
+  const Layout outer = {{P::Split(0, 0), P::Replicated()}};
+  CHECK(*Refactored(outer, {{12}}, {{3, 4}}, mesh) == outer);
+  CHECK(*Refactored(outer, {{12}}, {{1, 12}}, mesh) == Layout{{P::Split(0, 1), P::Replicated()}});
+  CHECK(*Refactored({{P::Replicated(), P::Split(0, 2)}}, {{3, 2, 2}}, {{6, 2}}, mesh) ==
+        Layout{{P::Replicated(), P::Split(0, 1)}});
+  CHECK(PieceIndices({{12}}, outer, mesh, {1, 0}) == PieceIndices({{3, 4}}, outer, mesh, {1, 0}));
+  CHECK_FALSE(Refactored(both, {{12}}, {{3, 4}}, mesh).ok());
+  CHECK_FALSE(Refactored({{P::Replicated(), P::Split(0, 1)}}, {{3, 4}}, {{12}}, mesh).ok());
+}
+
 TEST_CASE("Pieces partition the tensor, once for each combination of the other axes") {
   std::mt19937 rng(7);
   const auto pick = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };

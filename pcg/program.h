@@ -35,7 +35,7 @@ enum class InstructionKind : uint8_t {
   kCollective,  // kAllGather, kAllReduce, kReduceScatter, kAllToAll over `axes` of the mesh
   kLocal,       // kSlice, kUnstack: a copy of part of a local buffer
   kLoop,        // kAccumulate, kStack: runs each micro-batch, adds to / writes into `outputs[0]`,
-                // which is valid after the loop
+                // which is valid after the loop. The first micro-batch's kAccumulate writes.
   kFree,        // inputs are dead from here
   kStoreState,  // inputs[0] becomes the stored value of state buffer outputs[0] at the step's end
 };
@@ -58,6 +58,8 @@ struct Instruction {
 };
 
 // Instructions [loop_begin, loop_end) run once a micro-batch; what is before and after, once a step.
+// Without a temporal axis the loop is empty. Every buffer that is neither a source, an output, the
+// loss nor stored is freed exactly once: inside the loop if it was made there by anything but kLoop.
 struct Program {
   Mesh mesh;
   std::vector<int64_t> devices;  // the class

@@ -29,6 +29,9 @@ struct Strategy {
     TensorId tensor;
     Phase phase = Phase::kForward;
     Layout layout;
+    // Of a tensor that is known before the loop over micro-batches: made there once and kept, instead
+    // of once a micro-batch just before its first reader.
+    bool before_loop = false;
     bool operator==(const Relay&) const = default;
   };
   std::vector<Relay> relays;
