@@ -1,0 +1,713 @@
+#include "pcg/op_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <variant>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+namespace tandem {
+namespace {
+
+using Kind = DimSpec::Kind;
+
+int64_t Product(const Factors& factors) {
+  int64_t product = 1;
+  for (int64_t factor : factors) product *= factor;
+  return product;
+}
+
+bool IsGroupKind(Kind kind) {
+  return kind == Kind::kGroup || kind == Kind::kPermutedGroup || kind == Kind::kShapeAttr;
+}
+
+// Factors of extent 1 say nothing: they are dropped, an extent of 1 is {1}.
+Factors Stripped(const Factors& factors) {
+  Factors out;
+  for (int64_t factor : factors) {
+    if (factor != 1) out.push_back(factor);
+  }
+  if (out.empty()) out.push_back(1);
+  return out;
+}
+
+class Resolver {
+ public:
+  Resolver(const OpSpec& spec, const std::vector<FactoredShape>& inputs,
+           const std::vector<FactoredShape>* outputs)
+      : spec_(spec), input_shapes_(inputs), output_shapes_(outputs) {}
+
+  absl::StatusOr<SizeTable> Run(const Attributes& attributes) {
+    for (auto step : {&Resolver::MatchInputs, &Resolver::Ranks, &Resolver::InputExtents,
+                      &Resolver::OutputDims}) {
+      absl::Status status = step == &Resolver::MatchInputs ? TakeAttributes(attributes)
+                                                           : absl::OkStatus();
+      if (status.ok()) status = (this->*step)();
+      if (!status.ok()) return status;
+    }
+    return std::move(table_);
+  }
+
+ private:
+  absl::Status Error(absl::string_view message) const { return OpError(spec_, message); }
+
+  bool IsGroup(absl::string_view name) const {
+    const auto has = [&](const std::vector<OperandSpec>& operands) {
+      for (const OperandSpec& operand : operands) {
+        for (const DimSpec& dim : operand.dims) {
+          if (IsGroupKind(dim.kind) && dim.name == name) return true;
+        }
+      }
+      return false;
+    };
+    return has(spec_.inputs) || has(spec_.outputs);
+  }
+
+  absl::Status TakeAttributes(const Attributes& attributes) {
+    for (const auto& [name, value] : attributes) {
+      const bool declared = std::any_of(spec_.attributes.begin(), spec_.attributes.end(),
+                                        [&](const AttrSpec& attr) { return attr.name == name; });
+      absl::string_view group = name;
+      const bool rank = absl::ConsumePrefix(&group, "rank_") && IsGroup(group);
+      if (!declared && !rank && name != "absent") {
+        return Error(absl::StrCat("unknown attribute '", name, "'; it has ",
+                                  absl::StrJoin(spec_.attributes, ", ",
+                                                [](std::string* out, const AttrSpec& attr) {
+                                                  absl::StrAppend(out, attr.name);
+                                                })));
+      }
+      if (rank) {
+        const auto* number = std::get_if<int64_t>(&value);
+        if (number == nullptr || *number < 0 || *number > 64) {
+          return Error(absl::StrCat("attribute '", name, "' is a number of dims"));
+        }
+        ranks_[std::string(group)] = static_cast<int>(*number);
+      }
+    }
+    table_.attributes = attributes;
+    for (const AttrSpec& attr : spec_.attributes) {
+      if (attributes.count(attr.name) != 0) continue;
+      if (!attr.has_default) {
+        return Error(absl::StrCat("attribute '", attr.name, "' is missing; it has no default"));
+      }
+      table_.attributes[attr.name] = attr.default_value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<int64_t>> IntegerList(const std::string& attr) const {
+    const auto it = table_.attributes.find(attr);
+    const auto* list = it == table_.attributes.end()
+                           ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+    if (list == nullptr) return Error(absl::StrCat("attribute '", attr, "' is a list of integers"));
+    return *list;
+  }
+
+  absl::Status MatchInputs() {
+    std::set<int64_t> absent;
+    if (table_.attributes.count("absent") != 0) {
+      auto list = IntegerList("absent");
+      if (!list.ok()) return list.status();
+      absent.insert(list->begin(), list->end());
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+      ResolvedOperand operand;
+      operand.present = absent.erase(static_cast<int64_t>(i)) == 0;
+      if (!operand.present && !spec_.inputs[i].optional) {
+        return Error(absl::StrCat("input '", spec_.inputs[i].name, "' is not optional"));
+      }
+      shape_of_.push_back(nullptr);
+      if (operand.present) {
+        if (next == input_shapes_.size()) {
+          // Trailing optional inputs may just be left out.
+          if (!spec_.inputs[i].optional) {
+            return Error(absl::StrCat("input '", spec_.inputs[i].name, "' is missing (", next,
+                                      " given)"));
+          }
+          operand.present = false;
+        } else {
+          shape_of_.back() = &input_shapes_[next++];
+        }
+      }
+      table_.inputs.push_back(std::move(operand));
+    }
+    if (!absent.empty()) return Error("attribute 'absent' names an input that does not exist");
+    if (next != input_shapes_.size()) {
+      return Error(absl::StrCat("takes ", next, " input(s), not ", input_shapes_.size()));
+    }
+    return absl::OkStatus();
+  }
+
+  // Rank of the one dim that is not known, -1 if there is not exactly one.
+  int RankLeft(const OperandSpec& operand, size_t rank, std::string& group, bool& broadcast) const {
+    int left = static_cast<int>(rank);
+    int unknown = 0;
+    for (const DimSpec& dim : operand.dims) {
+      if (!IsGroupKind(dim.kind)) {
+        --left;
+      } else if (const auto it = ranks_.find(dim.name); it != ranks_.end() && !dim.broadcast) {
+        left -= it->second;
+      } else {
+        ++unknown;
+        group = dim.name;
+        broadcast = dim.broadcast;
+      }
+    }
+    return unknown == 1 ? left : -1;
+  }
+
+  absl::Status Ranks() {
+    for (const OperandSpec& output : spec_.outputs) {
+      for (const DimSpec& dim : output.dims) {
+        if (dim.kind != Kind::kShapeAttr) continue;
+        auto list = IntegerList(dim.attr);
+        if (!list.ok()) return list.status();
+        ranks_[dim.name] = static_cast<int>(list->size());
+      }
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+        if (shape_of_[i] == nullptr) continue;
+        std::string group;
+        bool broadcast = false;
+        const int left = RankLeft(spec_.inputs[i], shape_of_[i]->size(), group, broadcast);
+        if (left < 0 || broadcast) continue;
+        changed = ranks_.emplace(group, left).second || changed;
+      }
+    }
+    std::map<std::string, int> widest;  // groups that only broadcast operands tell
+    for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+      if (shape_of_[i] == nullptr) continue;
+      std::string group;
+      bool broadcast = false;
+      const int left = RankLeft(spec_.inputs[i], shape_of_[i]->size(), group, broadcast);
+      if (left < 0 || !broadcast || ranks_.count(group) != 0) continue;
+      const auto it = widest.emplace(group, left).first;
+      it->second = std::max(it->second, left);
+    }
+    ranks_.insert(widest.begin(), widest.end());
+    for (const auto& operands : {spec_.inputs, spec_.outputs}) {
+      for (const OperandSpec& operand : operands) {
+        for (const DimSpec& dim : operand.dims) {
+          if (IsGroupKind(dim.kind)) {
+            absl::Status status = MakeGroup(dim.name);
+            if (!status.ok()) return status;
+          } else if (dim.kind == Kind::kSize) {
+            MakeSize(dim.name);
+          } else if (dim.kind == Kind::kTuple) {
+            for (const std::string& part : dim.parts) MakeSize(part);
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  int NewBase(std::string name, int64_t extent) {
+    BaseSize base;
+    base.name = std::move(name);
+    base.extent = extent;
+    table_.bases.push_back(std::move(base));
+    return static_cast<int>(table_.bases.size()) - 1;
+  }
+
+  absl::Status MakeGroup(const std::string& name) {
+    if (table_.names.count(name) != 0) return absl::OkStatus();
+    const auto rank = ranks_.find(name);
+    if (rank == ranks_.end()) {
+      return Error(absl::StrCat("the rank of group '", name, "' does not follow from the inputs; give "
+                                "the attribute rank_", name));
+    }
+    std::vector<int> bases;
+    for (int i = 0; i < rank->second; ++i) bases.push_back(NewBase(absl::StrCat(name, ".", i), -1));
+    table_.names.emplace(name, std::move(bases));
+    return absl::OkStatus();
+  }
+
+  void MakeSize(const std::string& name) {
+    if (table_.names.count(name) != 0) return;
+    const int base = NewBase(name, -1);
+    table_.names.emplace(name, std::vector<int>{base});
+    const auto attr = table_.attributes.find(name);
+    if (attr == table_.attributes.end()) return;
+    if (const auto* number = std::get_if<int64_t>(&attr->second)) {
+      table_.bases[static_cast<size_t>(base)].extent = *number;
+      table_.bases[static_cast<size_t>(base)].known_from = absl::StrCat("attribute '", name, "'");
+    }
+  }
+
+  BaseSize& Base(int id) { return table_.bases[static_cast<size_t>(id)]; }
+
+  absl::Status SetExtent(int id, int64_t extent, const std::string& place) {
+    BaseSize& base = Base(id);
+    if (extent < 1) {
+      return Error(absl::StrCat(place, " (", base.name, ") is ", extent, "; extents are positive"));
+    }
+    if (base.extent == extent) return absl::OkStatus();
+    if (base.extent >= 0) {
+      return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name, " is ",
+                                base.extent, " from ", base.known_from));
+    }
+    base.extent = extent;
+    base.known_from = place;
+    return absl::OkStatus();
+  }
+
+  static std::string Place(const OperandSpec& operand, size_t dim) {
+    return absl::StrCat("dim ", dim, " of '", operand.name, "'");
+  }
+
+  // Lays the operand's dims over those of the signature. `shape` null: an inferred output.
+  absl::Status LayDims(const OperandSpec& operand, const FactoredShape* shape, ResolvedOperand& out) {
+    int covered = 0;
+    const DimSpec* broadcast_group = nullptr;
+    for (const DimSpec& dim : operand.dims) {
+      covered += IsGroupKind(dim.kind) ? static_cast<int>(table_.names[dim.name].size()) : 1;
+      if (dim.kind == Kind::kGroup && dim.broadcast) broadcast_group = &dim;
+    }
+    const int rank = shape == nullptr ? covered : static_cast<int>(shape->size());
+    const int missing = covered - rank;
+    if (missing != 0) {
+      const bool fits = missing > 0 && broadcast_group != nullptr &&
+                        missing <= static_cast<int>(table_.names[broadcast_group->name].size());
+      if (!fits) {
+        return Error(absl::StrCat("'", operand.name, "' has rank ", rank, ", expected ", covered,
+                                  " for [", SignatureText(operand), "]"));
+      }
+    }
+    size_t next = 0;
+    const auto take = [&](std::vector<int> bases) {
+      OperandDim dim;
+      dim.bases = std::move(bases);
+      if (shape != nullptr) dim.given = Stripped((*shape)[next]);
+      ++next;
+      return dim;
+    };
+    for (const DimSpec& spec_dim : operand.dims) {
+      std::vector<OperandDim> dims;
+      out.missing.push_back(&spec_dim == broadcast_group ? missing : 0);
+      if (spec_dim.kind == Kind::kTuple) {
+        std::vector<int> bases;
+        for (const std::string& part : spec_dim.parts) bases.push_back(table_.names[part][0]);
+        dims.push_back(take(std::move(bases)));
+      } else if (spec_dim.kind == Kind::kConstant) {
+        auto base = table_.ConstantBase(spec_, absl::StrCat(spec_dim.constant));
+        if (!base.ok()) return base.status();
+        dims.push_back(take({*base}));
+      } else if (spec_dim.kind == Kind::kPermutedGroup) {
+        auto order = Permutation(spec_dim);
+        if (!order.ok()) return order.status();
+        for (int64_t i : *order) dims.push_back(take({table_.names[spec_dim.name][static_cast<size_t>(i)]}));
+      } else {
+        const std::vector<int>& bases = table_.names[spec_dim.name];
+        for (size_t i = static_cast<size_t>(out.missing.back()); i < bases.size(); ++i) {
+          dims.push_back(take({bases[i]}));
+        }
+      }
+      out.dims.push_back(std::move(dims));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<int64_t>> Permutation(const DimSpec& dim) {
+    auto list = IntegerList(dim.attr);
+    if (!list.ok()) return list;
+    std::vector<int64_t> sorted = *list;
+    std::sort(sorted.begin(), sorted.end());
+    bool valid = sorted.size() == table_.names[dim.name].size();
+    for (size_t i = 0; valid && i < sorted.size(); ++i) valid = sorted[i] == static_cast<int64_t>(i);
+    if (!valid) {
+      return Error(absl::StrCat("attribute '", dim.attr, "' = [", absl::StrJoin(*list, ", "),
+                                "] is not a permutation of ", table_.names[dim.name].size(), " dims"));
+    }
+    table_.permutations[dim.attr] = *list;
+    return list;
+  }
+
+  static std::string SignatureText(const OperandSpec& operand) {
+    return absl::StrJoin(operand.dims, ", ", [](std::string* out, const DimSpec& dim) {
+      switch (dim.kind) {
+        case Kind::kTuple:
+          absl::StrAppend(out, "(", absl::StrJoin(dim.parts, ", "), ")");
+          break;
+        case Kind::kConstant:
+          absl::StrAppend(out, dim.constant);
+          break;
+        default:
+          absl::StrAppend(out, dim.name, IsGroupKind(dim.kind) ? ".." : "");
+      }
+    });
+  }
+
+  absl::Status InputExtents() {
+    for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+      if (shape_of_[i] == nullptr) continue;
+      for (size_t d = 0; d < shape_of_[i]->size(); ++d) {
+        const Factors& factors = (*shape_of_[i])[d];
+        if (factors.empty() || Product(factors) < 1) {
+          return Error(absl::StrCat(Place(spec_.inputs[i], d), " has no elements"));
+        }
+      }
+      absl::Status status = LayDims(spec_.inputs[i], shape_of_[i], table_.inputs[i]);
+      if (!status.ok()) return status;
+    }
+    for (const OperandSpec& output : spec_.outputs) {  // a shape attribute speaks before broadcasts
+      for (const DimSpec& dim : output.dims) {
+        if (dim.kind != Kind::kShapeAttr) continue;
+        const std::vector<int64_t> list = *IntegerList(dim.attr);
+        for (size_t i = 0; i < list.size(); ++i) {
+          absl::Status status = SetExtent(table_.names[dim.name][i], list[i],
+                                          absl::StrCat("attribute '", dim.attr, "'[", i, "]"));
+          if (!status.ok()) return status;
+        }
+      }
+    }
+    absl::Status status = PlainExtents();
+    if (status.ok()) status = TupleExtents();
+    if (status.ok()) status = BroadcastExtents();
+    return status;
+  }
+
+  template <typename Visit>
+  absl::Status ForEachInputDim(Visit visit) {
+    for (size_t i = 0; i < spec_.inputs.size(); ++i) {
+      size_t position = 0;
+      for (size_t d = 0; d < table_.inputs[i].dims.size(); ++d) {
+        for (OperandDim& dim : table_.inputs[i].dims[d]) {
+          absl::Status status = visit(spec_.inputs[i].dims[d], dim, Place(spec_.inputs[i], position));
+          if (!status.ok()) return status;
+          ++position;
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status PlainExtents() {
+    return ForEachInputDim([this](const DimSpec& spec_dim, OperandDim& dim, const std::string& place) {
+      if (spec_dim.broadcast || dim.bases.size() != 1) return absl::OkStatus();
+      return SetExtent(dim.bases[0], Product(dim.given), place);
+    });
+  }
+
+  // One dim of (g, c) may tell c only after another has told g: repeat while something is learnt.
+  absl::Status TupleExtents() {
+    for (bool learnt = true; learnt;) {
+      learnt = false;
+      absl::Status status = ForEachInputDim([&](const DimSpec&, OperandDim& dim,
+                                                const std::string& place) {
+        return dim.bases.size() < 2 ? absl::OkStatus() : TupleExtent(dim, place, learnt);
+      });
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TupleExtent(const OperandDim& dim, const std::string& place, bool& learnt) {
+    int64_t rest = Product(dim.given);
+    int open = -1;
+    std::vector<std::string> names;
+    for (int base : dim.bases) {
+      names.push_back(Base(base).name);
+      if (Base(base).extent < 0) {
+        if (open >= 0) return absl::OkStatus();  // two unknown parts: perhaps another dim tells
+        open = base;
+      } else if (rest % Base(base).extent != 0) {
+        return Error(absl::StrCat(place, " is ", Product(dim.given), ", not a multiple of ",
+                                  Base(base).name, " = ", Base(base).extent, " (from ",
+                                  Base(base).known_from, ")"));
+      } else {
+        rest /= Base(base).extent;
+      }
+    }
+    if (open >= 0) {
+      learnt = true;
+      return SetExtent(open, rest, place);
+    }
+    if (rest == 1) return absl::OkStatus();
+    return Error(absl::StrCat(place, " is ", Product(dim.given), ", but (",
+                              absl::StrJoin(names, ", "), ") has ", Product(dim.given) / rest,
+                              " elements"));
+  }
+
+  absl::Status BroadcastExtents() {
+    std::set<int> open;  // sizes that only broadcast dims tell: the largest wins
+    absl::Status status = ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim,
+                                              const std::string& place) {
+      if (!spec_dim.broadcast) return absl::OkStatus();
+      BaseSize& base = Base(dim.bases[0]);
+      const int64_t extent = Product(dim.given);
+      if (base.extent < 0) open.insert(dim.bases[0]);
+      if (open.count(dim.bases[0]) != 0 && base.extent <= 1) {
+        base.extent = extent;
+        base.known_from = place;
+      } else if (extent != 1 && extent != base.extent) {
+        return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name, " is ",
+                                  base.extent, " from ", base.known_from, "; 1 would repeat"));
+      }
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    return ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim, const std::string&) {
+      dim.unit = spec_dim.broadcast && Product(dim.given) == 1 && Base(dim.bases[0]).extent != 1;
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status Define(const DimSpec& dim) {
+    auto value = Evaluate(dim.definition);
+    if (!value.ok()) return value.status();
+    const int base = NewBase(dim.name, -1);
+    table_.names.emplace(dim.name, std::vector<int>{base});
+    if (DependsOnSizes(dim.definition)) {
+      Base(base).definition = dim.definition;
+    } else {
+      Base(base).constant = true;
+    }
+    if (*value < 1 || *value > 4e18) {
+      return Error(absl::StrCat("size ", dim.name, " comes out as ", *value, "; extents are positive"));
+    }
+    Base(base).extent = static_cast<int64_t>(*value);
+    Base(base).known_from = "its formula";
+    return absl::OkStatus();
+  }
+
+  bool DependsOnSizes(ExprId id) const {
+    const ExprNode& node = spec_.exprs[id];
+    if (node.kind == ExprKind::kSize) return true;
+    return std::any_of(node.args.begin(), node.args.end(),
+                       [this](ExprId arg) { return DependsOnSizes(arg); });
+  }
+
+  // A size's formula: on integers, `/` rounds to minus infinity.
+  absl::StatusOr<double> Evaluate(ExprId id) const {
+    const ExprNode& node = spec_.exprs[id];
+    std::vector<double> args;
+    for (ExprId arg : node.args) {
+      auto value = Evaluate(arg);
+      if (!value.ok()) return value;
+      args.push_back(*value);
+    }
+    switch (node.kind) {
+      case ExprKind::kNumber:
+        return node.number;
+      case ExprKind::kAttr:
+        return table_.AttributeNumber(spec_, node.name);
+      case ExprKind::kSize: {
+        const auto it = table_.names.find(node.name);
+        double product = 1;
+        if (it == table_.names.end()) return Error(absl::StrCat("size ", node.name, " is not known"));
+        for (int base : it->second) {
+          const int64_t extent = table_.bases[static_cast<size_t>(base)].extent;
+          if (extent < 0) return Error(absl::StrCat("size ", node.name, " is not known"));
+          product *= static_cast<double>(extent);
+        }
+        return product;
+      }
+      case ExprKind::kAdd:
+        return args[0] + args[1];
+      case ExprKind::kSub:
+        return args[0] - args[1];
+      case ExprKind::kMul:
+        return args[0] * args[1];
+      case ExprKind::kNeg:
+        return -args[0];
+      case ExprKind::kDiv:
+      case ExprKind::kFloorDiv:
+        if (args[1] == 0) return Error("a size's formula divides by zero");
+        return std::floor(args[0] / args[1]);
+      case ExprKind::kMod:
+        if (args[1] == 0) return Error("a size's formula divides by zero");
+        return args[0] - std::floor(args[0] / args[1]) * args[1];
+      case ExprKind::kCall:
+        if (node.name == "max") return std::max(args[0], args[1]);
+        if (node.name == "min") return std::min(args[0], args[1]);
+        if (node.name == "floor") return std::floor(args[0]);
+        return Error(absl::StrCat("a size's formula cannot use ", node.name));
+      default:
+        return Error("a size's formula has numbers, attributes, sizes and + - * / % only");
+    }
+  }
+
+  absl::Status OutputDims() {
+    if (output_shapes_ != nullptr && output_shapes_->size() != spec_.outputs.size()) {
+      return Error(absl::StrCat("has ", spec_.outputs.size(), " output(s), not ",
+                                output_shapes_->size()));
+    }
+    for (size_t i = 0; i < spec_.outputs.size(); ++i) {
+      const OperandSpec& output = spec_.outputs[i];
+      for (const DimSpec& dim : output.dims) {
+        if (dim.kind != Kind::kDefined) continue;
+        absl::Status status = Define(dim);
+        if (!status.ok()) return status;
+      }
+      ResolvedOperand resolved;
+      const FactoredShape* shape = output_shapes_ == nullptr ? nullptr : &(*output_shapes_)[i];
+      absl::Status status = LayDims(output, shape, resolved);
+      if (!status.ok()) return status;
+      size_t position = 0;
+      for (std::vector<OperandDim>& dims : resolved.dims) {
+        for (OperandDim& dim : dims) {
+          int64_t extent = 1;
+          for (int base : dim.bases) {
+            if (Base(base).extent < 0) {
+              return Error(absl::StrCat("size ", Base(base).name, " of output '", output.name,
+                                        "' does not follow from the inputs; all but one part of a "
+                                        "dim must"));
+            }
+            extent *= Base(base).extent;
+          }
+          if (shape != nullptr && Product(dim.given) != extent) {
+            return Error(absl::StrCat(Place(output, position), " is given as ", Product(dim.given),
+                                      " but comes out as ", extent));
+          }
+          if (shape == nullptr) dim.given = {extent};
+          ++position;
+        }
+      }
+      table_.outputs.push_back(std::move(resolved));
+    }
+    for (const BaseSize& base : table_.bases) {
+      if (base.extent < 0) {
+        return Error(absl::StrCat("size ", base.name, " does not follow from the inputs"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const OpSpec& spec_;
+  const std::vector<FactoredShape>& input_shapes_;
+  const std::vector<FactoredShape>* output_shapes_;
+  std::vector<const FactoredShape*> shape_of_;  // per signature input; null if absent
+  std::map<std::string, int> ranks_;
+  SizeTable table_;
+};
+
+}  // namespace
+
+absl::Status OpError(const OpSpec& spec, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat("operator '", spec.name, "': ", message));
+}
+
+absl::StatusOr<double> SizeTable::AttributeNumber(const OpSpec& spec, const std::string& name) const {
+  const auto it = attributes.find(name);
+  if (it != attributes.end()) {
+    if (const auto* integer = std::get_if<int64_t>(&it->second)) return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(&it->second)) return *number;
+  }
+  return OpError(spec, absl::StrCat("attribute '", name, "' is a number"));
+}
+
+const ResolvedOperand* SizeTable::Operand(const OpSpec& spec, absl::string_view name) const {
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    if (spec.inputs[i].name == name) return inputs[i].present ? &inputs[i] : nullptr;
+  }
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    if (spec.outputs[i].name == name) return &outputs[i];
+  }
+  const auto it = intermediates.find(name);
+  return it == intermediates.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<std::vector<int>> SizeTable::RangeBases(const OpSpec& spec, const std::string& range) {
+  const auto it = names.find(range);
+  if (it != names.end()) return it->second;
+  auto base = ConstantBase(spec, range);
+  if (!base.ok()) return base.status();
+  return std::vector<int>{*base};
+}
+
+absl::StatusOr<int> SizeTable::ConstantBase(const OpSpec& spec, const std::string& range) {
+  const std::string key = absl::StrCat("=", range);
+  const auto it = names.find(key);
+  if (it != names.end()) return it->second[0];
+  BaseSize base;
+  base.name = range;
+  base.constant = true;
+  if (!absl::SimpleAtoi(range, &base.extent)) {
+    auto number = AttributeNumber(spec, range);
+    if (!number.ok()) return number.status();
+    base.extent = static_cast<int64_t>(*number);
+    if (static_cast<double>(base.extent) != *number || base.extent < 1) {
+      return OpError(spec, absl::StrCat("attribute '", range, "' = ", *number,
+                                        " is used as a size; sizes are positive integers"));
+    }
+  }
+  base.known_from = "the operator's text";
+  bases.push_back(std::move(base));
+  names.emplace(key, std::vector<int>{static_cast<int>(bases.size()) - 1});
+  return static_cast<int>(bases.size()) - 1;
+}
+
+absl::StatusOr<SizeTable> ResolveSizes(const OpSpec& spec, const Attributes& attributes,
+                                       const std::vector<FactoredShape>& inputs,
+                                       const std::vector<FactoredShape>* outputs) {
+  return Resolver(spec, inputs, outputs).Run(attributes);
+}
+
+bool AsAffine(const OpSpec& spec, const SizeTable& table, ExprId id, AffineForm& form) {
+  const ExprNode& node = spec.exprs[id];
+  const auto combine = [](AffineForm& to, const AffineForm& from, double scale) {
+    to.number += scale * from.number;
+    for (const auto& [name, coefficient] : from.vars) to.vars.emplace_back(name, scale * coefficient);
+    for (const auto& [base, coefficient] : from.sizes) to.sizes.emplace_back(base, scale * coefficient);
+  };
+  std::vector<AffineForm> args(node.args.size());
+  if (node.kind == ExprKind::kRead) return false;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    if (!AsAffine(spec, table, node.args[i], args[i])) return false;
+  }
+  switch (node.kind) {
+    case ExprKind::kNumber:
+      form.number = node.number;
+      return true;
+    case ExprKind::kAttr: {
+      auto number = table.AttributeNumber(spec, node.name);
+      if (!number.ok()) return false;
+      form.number = *number;
+      return true;
+    }
+    case ExprKind::kVar:
+      form.vars.emplace_back(node.name, 1);
+      return true;
+    case ExprKind::kSize: {
+      const auto it = table.names.find(node.name);
+      if (it == table.names.end() || it->second.size() != 1) return false;
+      form.sizes.emplace_back(it->second[0], 1);
+      return true;
+    }
+    case ExprKind::kAdd:
+    case ExprKind::kSub:
+      combine(form, args[0], 1);
+      combine(form, args[1], node.kind == ExprKind::kAdd ? 1 : -1);
+      return true;
+    case ExprKind::kNeg:
+      combine(form, args[0], -1);
+      return true;
+    case ExprKind::kMul: {
+      const size_t scalar = args[0].IsNumber() ? 0 : 1;
+      if (!args[scalar].IsNumber()) return false;
+      combine(form, args[1 - scalar], args[scalar].number);
+      return true;
+    }
+    case ExprKind::kDiv:
+      if (!args[0].IsNumber() || !args[1].IsNumber()) return false;
+      form.number = args[0].number / args[1].number;
+      return true;
+    case ExprKind::kCall:
+      if (node.name != "floor" || !args[0].IsNumber()) return false;
+      form.number = std::floor(args[0].number);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace tandem
