@@ -104,12 +104,21 @@ std::vector<int32_t> CompiledProblem::FromProblem(absl::Span<const int32_t> plan
 void SetPrice(const Problem& problem, double price_seconds_per_byte, CompiledProblem& compiled) {
   Model& model = compiled.model;
   model.unary.resize(model.first.back());
+  compiled.constant_seconds = 0.0;
   for (int32_t k = 0; k < model.size(); ++k) {
     const int32_t n = compiled.node_of_place[k];
     const std::vector<double>& unary = problem.unary(n);
+    const int32_t memory = problem.nodes()[n].memory;
+    double least = 0.0;
+    if (memory >= 0) {
+      const std::vector<double>& bytes = problem.vectors()[memory];
+      least = *std::min_element(bytes.begin(), bytes.end());
+    }
+    compiled.constant_seconds += price_seconds_per_byte * least;
     for (size_t s = 0; s < unary.size(); ++s) {
       model.unary[model.first[k] + s] =
-          unary[s] + price_seconds_per_byte * problem.memory_bytes(n, static_cast<int32_t>(s));
+          unary[s] +
+          price_seconds_per_byte * (problem.memory_bytes(n, static_cast<int32_t>(s)) - least);
     }
   }
 }

@@ -82,12 +82,15 @@ struct CompiledProblem {
   std::vector<int32_t> node_of_place;
   std::vector<int32_t> place_of_node;
   std::vector<int32_t> link_of_edge;
+  // What every plan pays: price times each node's least memory. Kept out of the model, so that a
+  // high price does not drown the forbidden cost.
+  double constant_seconds = 0.0;
 
   Plan ToProblem(absl::Span<const int32_t> places) const;
   std::vector<int32_t> FromProblem(absl::Span<const int32_t> plan) const;
 };
 
-// Objective = seconds + price * bytes. Needs a valid problem.
+// Objective = seconds + price * bytes = model value + constant_seconds. Needs a valid problem.
 CompiledProblem Compile(const Problem& problem, double price_seconds_per_byte);
 
 // Recomputes only the node costs, for another price.

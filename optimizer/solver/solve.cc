@@ -19,6 +19,8 @@ namespace tandem::solver {
 namespace {
 
 constexpr int32_t kSweepsPerRound = 10;
+// With good messages the first bound already removes most states.
+constexpr int32_t kWarmSweeps = 2;
 // A round that raises the bound by less than kStall of itself ends the dual; kSlowRounds rounds
 // that each close less than kSlow of the gap let windows and elimination have a go first.
 constexpr double kStall = 1e-8;
@@ -75,8 +77,10 @@ class Solver {
   void Adopt();
   void Report(const char* stage);
   bool Closed() const;
+  double Room() const;
   bool Cancelled() const;
   void Finish(Stop stop);
+  void LiftMessages();
   void SaveMessages();
 
   const Problem& problem_;
@@ -86,7 +90,7 @@ class Solver {
   std::unique_ptr<Model> kernel_;
   KeptStates kept_;
   std::unique_ptr<Dual> dual_;
-  std::vector<double> whole_messages_;  // as of the first cut; empty before it
+  std::vector<double> whole_messages_;  // of the whole: for cut states as when they were cut
   std::vector<int32_t> best_;           // states of the whole, by place
   double upper_ = kInfinity;            // its objective
   double lower_ = -kInfinity;
@@ -94,9 +98,12 @@ class Solver {
   SolveResult result_;
 };
 
-bool Solver::Closed() const {
-  return upper_ - lower_ <= options_.relative_tolerance * std::abs(upper_);
+// The difference between plan and bound that still counts as none.
+double Solver::Room() const {
+  return options_.relative_tolerance * std::abs(upper_ + compiled_.constant_seconds);
 }
+
+bool Solver::Closed() const { return upper_ - lower_ <= Room(); }
 
 bool Solver::Cancelled() const {
   return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
@@ -114,8 +121,8 @@ void Solver::Report(const char* stage) {
   Progress progress;
   progress.stage = stage;
   progress.steps = result_.steps;
-  progress.lower_bound_seconds = lower_;
-  progress.objective_seconds = upper_;
+  progress.lower_bound_seconds = lower_ + compiled_.constant_seconds;
+  progress.objective_seconds = upper_ + compiled_.constant_seconds;
   options_.progress(progress);
 }
 
@@ -162,7 +169,7 @@ void Solver::StartDual() {
 // Goes on with fewer states: some plan as good as any better than the incumbent is still there, so
 // the lower of the kernel's bound and the incumbent bounds the whole.
 void Solver::Cut(const KeptStates& kept) {
-  if (whole_messages_.empty()) whole_messages_ = dual_->messages();
+  LiftMessages();
   auto smaller = std::make_unique<Model>(Restrict(*kernel_, kept));
   auto dual = std::make_unique<Dual>(*smaller);
   dual->SetMessages(RestrictMessages(*kernel_, kept, dual_->messages()));
@@ -182,7 +189,22 @@ void Solver::Cut(const KeptStates& kept) {
   kernel_ = std::move(smaller);
 }
 
+// Writes the kernel's messages over the whole's.
+void Solver::LiftMessages() {
+  if (!options_.want_messages) return;
+  const Model& whole = compiled_.model;
+  whole_messages_.resize(whole.message_size(), 0.0);
+  const double* from = dual_->messages().data();
+  for (size_t l = 0; l < whole.links.size(); ++l) {
+    double* at_i = whole_messages_.data() + whole.message_i(static_cast<int32_t>(l));
+    double* at_j = whole_messages_.data() + whole.message_j(static_cast<int32_t>(l));
+    for (int32_t s : kept_[whole.links[l].i]) at_i[s] = *from++;
+    for (int32_t s : kept_[whole.links[l].j]) at_j[s] = *from++;
+  }
+}
+
 void Solver::CutByBound() {
+  if (!options_.cut) return;
   const KeptStates kept = FixByBound(*kernel_, *dual_, upper_);
   if (static_cast<double>(CellsAfter(*kernel_, kept)) <
       kCutWhenCellsBelow * static_cast<double>(kernel_->Cells())) {
@@ -193,14 +215,16 @@ void Solver::CutByBound() {
 Solver::Stop Solver::RunDual() {
   DualOptions dual_options;
   dual_options.cancel = options_.cancel;
-  dual_options.incumbent = std::min(options_.incumbent_seconds, kInfinity);
+  const double incumbent = options_.incumbent_seconds - compiled_.constant_seconds;
+  dual_options.incumbent = incumbent;
   double last = lower_;
   int32_t slow_rounds = 0;
   while (true) {
     const int32_t left = options_.max_sweeps - result_.steps.sweeps;
     if (left <= 0) return Stop::kBudget;
-    dual_options.max_sweeps = std::min(left, kSweepsPerRound);
-    dual_options.closed = upper_ - options_.relative_tolerance * std::abs(upper_);
+    const bool warm = options_.start_messages != nullptr && result_.steps.sweeps == 0;
+    dual_options.max_sweeps = std::min(left, warm ? kWarmSweeps : kSweepsPerRound);
+    dual_options.closed = upper_ - Room();
     const int32_t before = dual_->sweeps();
     const DualStop stop = dual_->Run(dual_options);
     const int32_t done = dual_->sweeps() - before;
@@ -211,10 +235,10 @@ Solver::Stop Solver::RunDual() {
     Report("dual");
     if (stop == DualStop::kCancelled) return Stop::kCancelled;
     if (Closed()) return Stop::kClosed;
-    if (lower_ > options_.incumbent_seconds) return Stop::kDropped;
+    if (lower_ > incumbent) return Stop::kDropped;
     const double gain = lower_ - last;
     last = lower_;
-    if (gain < kStall * std::abs(lower_)) return Stop::kStalled;
+    if (gain < kStall * std::abs(lower_) && !warm) return Stop::kStalled;
     slow_rounds = gain < kSlow * (upper_ - lower_) ? slow_rounds + 1 : 0;
     if (slow_rounds >= kSlowRounds) return Stop::kSlow;
     CutByBound();
@@ -294,14 +318,15 @@ void Solver::Finish(Stop stop) {
   result_.memory_bytes = MemoryBytes(problem_, result_.plan);
   result_.objective_seconds =
       result_.seconds + options_.price_seconds_per_byte * result_.memory_bytes;
-  result_.lower_bound_seconds = std::min(lower_, result_.objective_seconds);
+  result_.lower_bound_seconds =
+      std::min(lower_ + compiled_.constant_seconds, result_.objective_seconds);
   result_.cancelled = stop == Stop::kCancelled || Cancelled();
-  if (stop == Stop::kDropped) {
-    result_.status = SolveStatus::kDropped;
-  } else if (IsForbidden(lower_)) {
+  if (IsForbidden(lower_)) {
     result_.status = SolveStatus::kInfeasible;
     result_.detail = Stuck(problem_);
     if (result_.detail.empty()) result_.detail = "every plan has a forbidden choice";
+  } else if (lower_ + compiled_.constant_seconds > options_.incumbent_seconds) {
+    result_.status = SolveStatus::kDropped;
   } else if (!IsPermitted(problem_, result_.plan)) {
     result_.status = SolveStatus::kNoPlan;
   } else {
@@ -311,8 +336,7 @@ void Solver::Finish(Stop stop) {
 }
 
 void Solver::SaveMessages() {
-  const std::vector<double>& messages =
-      whole_messages_.empty() ? dual_->messages() : whole_messages_;
+  LiftMessages();
   const Model& whole = compiled_.model;
   result_.messages.to.resize(2 * problem_.edges().size());
   std::vector<char> given(whole.links.size(), 0);
@@ -325,8 +349,8 @@ void Solver::SaveMessages() {
     to_i.assign(whole.states(whole.links[l].i), 0.0);
     to_j.assign(whole.states(whole.links[l].j), 0.0);
     if (std::exchange(given[l], 1)) continue;  // the first edge of a pair carries all
-    std::copy_n(messages.data() + whole.message_i(l), to_i.size(), to_i.data());
-    std::copy_n(messages.data() + whole.message_j(l), to_j.size(), to_j.data());
+    std::copy_n(whole_messages_.data() + whole.message_i(l), to_i.size(), to_i.data());
+    std::copy_n(whole_messages_.data() + whole.message_j(l), to_j.size(), to_j.data());
   }
 }
 

@@ -60,6 +60,7 @@ struct SolveOptions {
   int32_t window_blocks = 2;                      // 0: no windows
   int64_t max_window_cells = 100'000'000;         // of one window, in all
   bool exact = true;                              // try elimination when the dual stays open
+  bool cut = true;  // drop useless states on the way; false: better messages for warm starts
   const Plan* start_plan = nullptr;
   const Messages* start_messages = nullptr;
   bool want_messages = false;
