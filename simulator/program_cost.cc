@@ -46,6 +46,32 @@ int64_t Product(const std::vector<int>& sizes, const OpInstance& instance,
   return product;
 }
 
+// The output is the input's elements in the same order: another shape of the same memory.
+bool IsView(const OpInstance& instance, const std::vector<DType>& inputs,
+            const std::vector<DType>& outputs) {
+  if (instance.num_inputs != 1 || instance.num_outputs != 1 || instance.equations.size() != 1 ||
+      DTypeBytes(inputs[0]) != DTypeBytes(outputs[0]) ||
+      IsFloat(inputs[0]) != IsFloat(outputs[0])) {
+    return false;
+  }
+  const ExprNode& read = instance.exprs[instance.equations[0].body];
+  if (read.kind != ExprKind::kRead || read.ref != 0 || read.has_else) return false;
+  std::vector<int> vars;
+  for (ExprId arg : read.args) {
+    const ExprNode& index = instance.exprs[arg];
+    if (index.kind == ExprKind::kVar) {
+      vars.push_back(index.ref);
+      continue;
+    }
+    if (index.kind != ExprKind::kTuple) return false;
+    for (ExprId part : index.args) {
+      if (instance.exprs[part].kind != ExprKind::kVar) return false;
+      vars.push_back(instance.exprs[part].ref);
+    }
+  }
+  return vars == instance.equations[0].vars;
+}
+
 }  // namespace
 
 Precision PrecisionOf(DType type) {
@@ -66,6 +92,11 @@ Precision PrecisionOf(DType type) {
 NodeCost CostOfNode(const Machine& machine, const OpInstance& instance,
                     const std::vector<int64_t>& extents, const std::vector<DType>& inputs,
                     const std::vector<DType>& outputs) {
+  if (IsView(instance, inputs, outputs)) {
+    NodeCost view;
+    view.kind = KernelKind::kCopy;
+    return view;
+  }
   std::vector<int64_t> input_bytes, output_bytes;
   for (DType t : inputs) input_bytes.push_back(DTypeBytes(t));
   for (DType t : outputs) output_bytes.push_back(DTypeBytes(t));

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "pcg/instance_builder.h"
+#include "pcg/op_parser.h"
 #include "simulator/kernel_cost.h"
 
 namespace tandem {
@@ -95,6 +96,62 @@ TEST_CASE("a step inside the loop is paid once a micro-batch") {
   CHECK(once == pricer.Seconds(StepKind::kAllReduce, {1}, 1e6, 1e6));
   step.before.axes[2] = step.after.axes[2] = AxisPlacement::Split(0, 0);
   CHECK(cost(step, 1e6, 1e6) == Approx(4 * once));
+}
+
+OpInstance BuiltIn(const std::string& op, const std::vector<FactoredShape>& inputs,
+                   const Attributes& attributes = {}) {
+  const auto spec = BuiltinOperators().Get(op);
+  REQUIRE(spec.ok());
+  const auto instance = Instantiate(**spec, attributes, inputs);
+  INFO(instance.status().ToString());
+  REQUIRE(instance.ok());
+  return *instance;
+}
+
+NodeCost CostOf(const OpInstance& instance, DType type = DType::kBF16) {
+  return CostOfNode(*LoadMachine("dgx-a100"), instance, {},
+                    std::vector<DType>(static_cast<size_t>(instance.num_inputs), type),
+                    std::vector<DType>(static_cast<size_t>(instance.num_outputs), type));
+}
+
+TEST_CASE("built-in operators are costed as what they are") {
+  const FactoredShape activation = {{8}, {512}, {1024}};
+  const auto kind = [](const OpInstance& instance) {
+    INFO(instance.op);
+    return CostOf(instance).kind;
+  };
+  CHECK(kind(BuiltIn("linear", {activation, {{1024}, {4096}}, {{4096}}})) == KernelKind::kGemm);
+  CHECK(kind(BuiltIn("layer_norm", {activation, {{1024}}, {{1024}}})) == KernelKind::kNorm);
+  CHECK(kind(BuiltIn("gelu", {activation})) == KernelKind::kElementwise);
+  CHECK(kind(BuiltIn("reduce_sum", {activation},
+                     {{"rank_a", int64_t{0}}, {"rank_r", int64_t{2}}})) == KernelKind::kReduction);
+  const FactoredShape weight = {{1024}, {4096}};
+  CHECK(kind(BuiltIn("adamw", {weight, weight, weight, weight, {}, {}})) == KernelKind::kOptimizer);
+  const Attributes three = {{"kernel_h", int64_t{3}}, {"kernel_w", int64_t{3}}};
+  CHECK(kind(BuiltIn("max_pool2d", {{{8}, {64}, {56}, {56}}}, three)) == KernelKind::kPool);
+  const OpInstance conv = BuiltIn("conv2d", {{{8}, {1, 64}, {56}, {56}}, {{1, 64}, {64}, {1}, {1}}},
+                                  {{"absent", std::vector<int64_t>{2}}});
+  CHECK(CostOf(conv).contraction_flops == 2.0 * 8 * 64 * 64 * 56 * 56);
+}
+
+TEST_CASE("a view is free, a transposition or a conversion is not") {
+  const Attributes merged = {{"shape", std::vector<int64_t>{4096, 1024}}};
+  CHECK(CostOf(BuiltIn("reshape", {{{8}, {512}, {1024}}}, merged)).seconds == 0);
+  CHECK(CostOf(BuiltIn("identity", {{{8}, {512}}})).seconds == 0);
+  const Attributes swapped = {{"perm", std::vector<int64_t>{1, 0}}};
+  CHECK(CostOf(BuiltIn("transpose", {{{8}, {512}}}, swapped)).seconds > 0);
+  const OpInstance cast = BuiltIn("cast", {{{8}, {512}}});
+  CHECK(NodeSeconds(*LoadMachine("dgx-a100"), cast, {}, {DType::kF32}, {DType::kBF16}) > 0);
+}
+
+TEST_CASE("attention as an operator costs what the fused kernel does") {
+  const FactoredShape q = {{4}, {16}, {2048}, {128}};
+  const NodeCost cost = CostOf(
+      BuiltIn("attention", {q, q, q}, {{"scale", 0.1}, {"absent", std::vector<int64_t>{3}}}));
+  CHECK(cost.kind == KernelKind::kAttention);
+  const KernelShape fused = AttentionShape(Precision::kBf16, 4, 16, 2048, 2048, 128, false, false);
+  CHECK(cost.contraction_flops == Approx(fused.flops));
+  CHECK(cost.seconds == Approx(KernelSeconds(*LoadMachine("dgx-a100"), fused)).epsilon(0.1));
 }
 
 }  // namespace

@@ -162,6 +162,7 @@ Record MakeRecord(const Program& program, const std::vector<InstructionCost>& co
     const int m = issue.micro_batch_of[t];
     if (in_loop && m >= 2 && m + 1 < simulated) continue;
     const InstructionCost& cost = costs[static_cast<size_t>(i)];
+    if (cost.seconds <= 0) continue;
     Span span;
     span.name = program.instructions[static_cast<size_t>(i)].name;
     span.category = cost.category;
