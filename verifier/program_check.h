@@ -1,0 +1,37 @@
+// Walks a Program and checks every instruction against what its inputs have been shown to hold.
+#ifndef TANDEM_VERIFIER_PROGRAM_CHECK_H_
+#define TANDEM_VERIFIER_PROGRAM_CHECK_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pcg/factor_table.h"
+#include "pcg/graph.h"
+#include "pcg/program.h"
+#include "verifier/plan_proof.h"
+
+namespace tandem {
+
+// Whether a row (one size split or none, inputs and outputs placed so) is true of an operator; a
+// reason if it is not proved. "" = proved.
+struct RowAnswer {
+  enum class Kind : uint8_t { kProved, kRefuted, kUnknown };
+  Kind kind = Kind::kUnknown;
+  std::string reason;
+};
+using RowProver = std::function<RowAnswer(const Graph&, NodeId, const OpInstance&, const SplitRow&)>;
+
+struct ProgramCheck {
+  int64_t obligations = 0;
+  bool unknown = false;  // some failure is "not proved" rather than "wrong"
+  std::vector<PlanFailure> failures;
+};
+
+// `values`: value numbers of pcg's tensors; equal numbers are equal tensors.
+ProgramCheck CheckProgram(const Graph& pcg, const std::vector<int>& values, const Program& program,
+                          const std::string& program_name, const RowProver& prove);
+
+}  // namespace tandem
+
+#endif  // TANDEM_VERIFIER_PROGRAM_CHECK_H_

@@ -1,0 +1,49 @@
+#include "verifier/value_numbers.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace tandem {
+
+int ValueNumbers::Number(const std::string& key) {
+  return numbers_.emplace(key, static_cast<int>(numbers_.size())).first->second;
+}
+
+std::vector<int> ValueNumbers::Of(const Graph& graph) {
+  std::vector<int> out(graph.tensors.size(), -1);
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& t = graph.tensors[i];
+    if (t.producer.valid()) continue;
+    std::string key = absl::StrCat("source ", t.name, " ",
+                                   absl::StrJoin(PlainShape(t.shape), ","));
+    if (t.role == TensorRole::kConstant) {
+      // Constants are what they contain.
+      key = absl::StrCat("constant ", absl::StrJoin(PlainShape(t.shape), ","));
+      for (double v : t.values) absl::StrAppendFormat(&key, ",%a", v);
+    }
+    out[i] = Number(key);
+  }
+  for (const Node& node : graph.nodes) {
+    const OpSpec* spec = graph.operators.Find(node.op);
+    std::string key = absl::StrCat("op ", spec == nullptr ? node.op : spec->text);
+    for (const auto& [name, value] : node.attributes) {
+      absl::StrAppend(&key, ";", name, "=", value.index(), ":");
+      if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&key, *i);
+      if (const auto* d = std::get_if<double>(&value)) absl::StrAppendFormat(&key, "%a", *d);
+      if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) {
+        absl::StrAppend(&key, absl::StrJoin(*l, ","));
+      }
+      if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&key, *s);
+    }
+    absl::StrAppend(&key, "(");
+    for (TensorId t : node.inputs) absl::StrAppend(&key, out[t.index()], ",");
+    const int base = Number(key);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      out[node.outputs[k].index()] = Number(absl::StrCat("out ", base, ":", k));
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem
