@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "pcg/instance_exprs.h"
 #include "pcg/op_factors.h"
 #include "pcg/op_sizes.h"
+#include "pcg/symbolic_attribute.h"
 
 namespace tandem {
 namespace {
@@ -510,6 +512,11 @@ class Instantiator {
       case ExprKind::kAttr: {
         auto number = table_.AttributeNumber(spec_, node.name);
         if (!number.ok()) return number.status();
+        if (const auto symbol = AsSymbolic(table_.attributes.at(node.name))) {
+          const std::optional<ExprId> e = AddSymbolic(*symbol, instance_.exprs);
+          if (!e) return Error(absl::StrCat("attribute '", node.name, "' does not parse"));
+          return *e;
+        }
         return exprs_.Number(*number);
       }
       case ExprKind::kVar:

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "pcg/symbolic_attribute.h"
 
 namespace tandem {
 namespace {
@@ -601,6 +602,7 @@ absl::StatusOr<double> SizeTable::AttributeNumber(const OpSpec& spec, const std:
   if (it != attributes.end()) {
     if (const auto* integer = std::get_if<int64_t>(&it->second)) return static_cast<double>(*integer);
     if (const auto* number = std::get_if<double>(&it->second)) return *number;
+    if (const auto symbol = AsSymbolic(it->second)) return symbol->representative;
   }
   return OpError(spec, absl::StrCat("attribute '", name, "' is a number"));
 }
@@ -670,7 +672,7 @@ bool AsAffine(const OpSpec& spec, const SizeTable& table, ExprId id, AffineForm&
       return true;
     case ExprKind::kAttr: {
       auto number = table.AttributeNumber(spec, node.name);
-      if (!number.ok()) return false;
+      if (!number.ok() || AsSymbolic(table.attributes.at(node.name))) return false;
       form.number = *number;
       return true;
     }
