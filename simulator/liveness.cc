@@ -26,18 +26,24 @@ struct Life {
 
 class Lives {
  public:
-  explicit Lives(const Program& program)
+  Lives(const Program& program, const std::vector<bool>& views)
       : program_(program),
         count_(static_cast<int>(program.instructions.size())),
         lives_(program.buffers.size()),
         written_by_(program.buffers.size(), -1),
-        freed_(program.buffers.size(), false) {
+        freed_(program.buffers.size(), false),
+        root_(program.buffers.size()) {
     for (int i = 0; i < count_; ++i) Visit(i, program.instructions[static_cast<size_t>(i)]);
     for (int i = 0; i < count_; ++i) {
       const Instruction& instruction = program.instructions[static_cast<size_t>(i)];
       if (instruction.kind == InstructionKind::kStoreState) Store(instruction);
     }
     FillIn();
+    for (int i = 0; i < count_; ++i) {
+      if (static_cast<size_t>(i) < views.size() && views[static_cast<size_t>(i)]) {
+        Share(program.instructions[static_cast<size_t>(i)]);
+      }
+    }
   }
 
   const Life& of(BufferId id) const { return lives_[id.index()]; }
@@ -82,10 +88,21 @@ class Lives {
       }
       for (BufferId id : instruction.inputs) read_later |= id == state;
     }
-    const bool kernel =
-        program_.instructions[static_cast<size_t>(writer)].kind == InstructionKind::kKernel;
-    life.alias = kernel && !InLoop(writer) && !read_later &&
+    life.alias = !InLoop(writer) && !read_later &&
                  program_.buffer(next).bytes == program_.buffer(state).bytes;
+  }
+
+  // The output of a view is the memory of its input, which lives as long as either.
+  void Share(const Instruction& view) {
+    if (view.inputs.empty() || view.outputs.empty()) return;
+    Life& out = lives_[view.outputs[0].index()];
+    if (out.alias) return;
+    BufferId root = view.inputs[0];
+    while (root_[root.index()].valid()) root = root_[root.index()];
+    Life& in = lives_[root.index()];
+    in.last = std::max(in.last, out.last);
+    out.alias = true;
+    root_[view.outputs[0].index()] = root;
   }
 
   void FillIn() {
@@ -102,6 +119,7 @@ class Lives {
   std::vector<Life> lives_;
   std::vector<int> written_by_;
   std::vector<bool> freed_;
+  std::vector<BufferId> root_;  // of a view: whose memory it is
 };
 
 enum Kind { kParameters, kOptimizerState, kGradients, kActivations, kInputs, kConstants, kComms };
@@ -176,8 +194,9 @@ std::vector<CollectiveWindow> CollectiveWindows(const Program& program, int64_t 
   return windows;
 }
 
-MemoryReport PeakMemory(const Program& program, int64_t window_bytes) {
-  const Lives lives(program);
+MemoryReport PeakMemory(const Program& program, int64_t window_bytes,
+                        const std::vector<bool>& views) {
+  const Lives lives(program, views);
   const int count = static_cast<int>(program.instructions.size());
   std::vector<Life> held(program.buffers.size());
   std::vector<bool> by_collective(program.buffers.size(), false);

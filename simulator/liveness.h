@@ -47,7 +47,9 @@ std::vector<CollectiveWindow> CollectiveWindows(const Program& program, int64_t 
 // that is in use.
 int64_t DefaultWindowBytes(const Program& program);
 
-MemoryReport PeakMemory(const Program& program, int64_t window_bytes);
+// `views`, by instruction (empty: none): its output is its input's memory under another shape.
+MemoryReport PeakMemory(const Program& program, int64_t window_bytes,
+                        const std::vector<bool>& views = {});
 
 }  // namespace tandem
 

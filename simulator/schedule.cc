@@ -237,8 +237,10 @@ Timeline SimulateCosts(const Program& program, const std::vector<InstructionCost
     by[cost.category] += runs * cost.seconds;
     timeline.flops_per_device += runs * cost.contraction_flops;
   }
-  timeline.memory =
-      PeakMemory(program, machine.asynchronous_communication ? DefaultWindowBytes(program) : 0);
+  std::vector<bool> views;
+  for (const InstructionCost& cost : costs) views.push_back(cost.category == "view");
+  timeline.memory = PeakMemory(
+      program, machine.asynchronous_communication ? DefaultWindowBytes(program) : 0, views);
   if (options.record) {
     timeline.record =
         MakeRecord(program, costs, machine, issue, timeline.step_seconds, simulated, micro_batches);

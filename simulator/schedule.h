@@ -21,7 +21,7 @@ namespace tandem {
 struct InstructionCost {
   double seconds = 0;
   int level = -1;        // of links, for collectives; -1 on the compute stream
-  std::string category;  // kernel or collective kind; empty for what runs nothing (free, store)
+  std::string category;  // kernel or collective kind; "view"; empty for what runs nothing (free)
   double contraction_flops = 0;
 };
 

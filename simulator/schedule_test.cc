@@ -222,6 +222,36 @@ TEST_CASE("memory: the update is in place unless the old value is still read") {
   }
 }
 
+TEST_CASE("memory: a gathered update goes to the state's own memory") {
+  Builder b;
+  const BufferId weight = b.Buffer(1000, BufferRole::kParameter);
+  const BufferId shard = b.Kernel({weight}, 1, 250, BufferRole::kParameter);
+  const BufferId next = b.Collective(shard, 1, 0, 1000);
+  b.Free(shard);
+  b.Store(next, weight);
+  CHECK(PeakMemory(b.program, 0).peak_bytes == 1250);
+  // In another size it cannot.
+  b.program.buffers[next.index()].bytes = 1001;
+  CHECK(PeakMemory(b.program, 0).peak_bytes == 2251);
+}
+
+TEST_CASE("memory: a view shares its input's memory, which then lives as long") {
+  Builder b;
+  const BufferId x = b.Kernel({}, 1, 1000);
+  const BufferId view = b.Kernel({x}, 0, 1000);
+  b.Free(x);
+  const BufferId again = b.Kernel({view}, 0, 1000);
+  b.Free(view);
+  b.Kernel({again}, 1, 10);
+  b.Free(again);
+  b.Kernel({}, 1, 500);
+  const std::vector<bool> views = {false, true, false, true, false, false, false, false};
+  CHECK(PeakMemory(b.program, 0).peak_bytes == 2000);
+  const MemoryReport shared = PeakMemory(b.program, 0, views);
+  CHECK(shared.peak_bytes == 1010);
+  CHECK(shared.live_bytes == std::vector<int64_t>{1000, 1000, 1000, 1000, 1000, 1010, 1010, 510});
+}
+
 TEST_CASE("memory: accumulators live from the start of the loop, bodies are counted once") {
   Builder b;
   const BufferId sum = b.Buffer(100, BufferRole::kGradient);
