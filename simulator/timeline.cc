@@ -54,44 +54,54 @@ absl::StatusOr<InstructionCost> KernelCost(const Graph& pcg, const Program& prog
   const std::string category(cost.seconds > 0 ? KernelKindName(cost.kind) : "view");
   return InstructionCost{cost.seconds, -1, category, cost.contraction_flops};
 }
-const StepPricer pricer(machine, program.mesh);
-std::vector<InstructionCost> costs;
-for (size_t i = 0; i < program.instructions.size(); ++i) {
-  const Instruction& instruction = program.instructions[i];
-  switch (instruction.kind) {
-    case InstructionKind::kKernel: {
-      absl::StatusOr<InstructionCost> cost = KernelCost(pcg, program, i, machine);
-      if (!cost.ok()) return cost.status();
-      costs.push_back(*std::move(cost));
-      break;
-    }
-    case InstructionKind::kCollective:
-    case InstructionKind::kLocal:
-    case InstructionKind::kLoop: {
-      if (instruction.inputs.empty() || instruction.outputs.empty()) {
-        return Misfit(program, i, "has no operands");
-      }
-      for (int axis : instruction.axes) {
-        if (axis < 0 || static_cast<size_t>(axis) >= program.mesh.axes.size()) {
-          return Misfit(program, i, absl::StrCat("is over axis ", axis, " of the mesh"));
-        }
-      }
-      const double before = static_cast<double>(program.buffer(instruction.inputs[0]).bytes);
-      const double after = static_cast<double>(program.buffer(instruction.outputs[0]).bytes);
-      const bool collective = instruction.kind == InstructionKind::kCollective;
-      costs.push_back({pricer.Seconds(instruction.step, instruction.axes, before, after),
-                       collective ? pricer.Level(instruction.axes) : -1,
-                       StepKindName(instruction.step), 0});
-      break;
-    }
-    case InstructionKind::kFree:
-    case InstructionKind::kStoreState:
-      costs.push_back({});
-      break;
-  }
-}
-return costs;
+
 }  // namespace
+
+absl::StatusOr<std::vector<InstructionCost>> CostsOf(const Graph& pcg, const Program& program,
+                                                     const Machine& machine) {
+  if (program.mesh.Devices() > machine.devices) {
+    return absl::InvalidArgumentError(absl::StrCat("the Program is for ", program.mesh.Devices(),
+                                                   " devices, ", machine.name, " has ",
+                                                   machine.devices, ": ask for that many"));
+  }
+  const StepPricer pricer(machine, program.mesh);
+  std::vector<InstructionCost> costs;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    switch (instruction.kind) {
+      case InstructionKind::kKernel: {
+        absl::StatusOr<InstructionCost> cost = KernelCost(pcg, program, i, machine);
+        if (!cost.ok()) return cost.status();
+        costs.push_back(*std::move(cost));
+        break;
+      }
+      case InstructionKind::kCollective:
+      case InstructionKind::kLocal:
+      case InstructionKind::kLoop: {
+        if (instruction.inputs.empty() || instruction.outputs.empty()) {
+          return Misfit(program, i, "has no operands");
+        }
+        for (int axis : instruction.axes) {
+          if (axis < 0 || static_cast<size_t>(axis) >= program.mesh.axes.size()) {
+            return Misfit(program, i, absl::StrCat("is over axis ", axis, " of the mesh"));
+          }
+        }
+        const double before = static_cast<double>(program.buffer(instruction.inputs[0]).bytes);
+        const double after = static_cast<double>(program.buffer(instruction.outputs[0]).bytes);
+        const bool collective = instruction.kind == InstructionKind::kCollective;
+        costs.push_back({pricer.Seconds(instruction.step, instruction.axes, before, after),
+                         collective ? pricer.Level(instruction.axes) : -1,
+                         StepKindName(instruction.step), 0});
+        break;
+      }
+      case InstructionKind::kFree:
+      case InstructionKind::kStoreState:
+        costs.push_back({});
+        break;
+    }
+  }
+  return costs;
+}
 
 absl::StatusOr<Timeline> SimulateProgram(const Graph& pcg, const Program& program,
                                          const Machine& machine, const TimelineOptions& options) {
