@@ -447,4 +447,8 @@ void GraphToProto(const Graph& graph, OperatorTexts texts, proto::Graph* out) {
   if (graph.batch != 0) out->set_batch(graph.batch);
 }
 
+absl::StatusOr<Graph> GraphFromProto(const proto::Graph& in, const std::string& file) {
+  return Reader(in, file).Read();
+}
+
 }  // namespace tandem
