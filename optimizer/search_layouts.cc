@@ -11,6 +11,7 @@
 #include "optimizer/layout_problem.h"
 #include "optimizer/mesh_shapes.h"
 #include "optimizer/solver/memory.h"
+#include "optimizer/solver/repeat.h"
 #include "optimizer/solver/solve.h"
 #include "pcg/lower.h"
 #include "simulator/program_cost.h"
@@ -24,6 +25,7 @@ constexpr double kTiePriceSecondsPerByte = 1e-15;
 // The search's memory is a sum over tensors, the timeline's follows liveness. Where they differ, the
 // sum's limit is moved and the problem solved again, this many times at most.
 constexpr int kMemoryRounds = 4;
+constexpr int kMaxMemorySolves = 8;
 
 bool Better(const Evaluated& a, const Evaluated& b) {
   if (a.fits != b.fits) return a.fits;
@@ -57,6 +59,35 @@ class MeshSearch {
   }
 
  private:
+  struct Solution {
+    solver::Plan plan;
+    double seconds = 0;
+    double memory_bytes = 0;
+    double bound_seconds = 0;
+    int64_t steps = 0;
+  };
+
+  // The fastest plan if it is small enough, else the fastest within the limit, else the smallest.
+  absl::StatusOr<Solution> Solve(const solver::Problem& problem, double limit) const {
+    solver::SolveOptions options;
+    options.price_seconds_per_byte = kTiePriceSecondsPerByte;
+    options.cancel = search_.options->cancel;
+    absl::StatusOr<solver::SolveResult> free = solver::SolveRepeated(problem, options);
+    if (!free.ok()) return free.status();
+    Solution out{std::move(free->plan), free->seconds, free->memory_bytes,
+                 free->lower_bound_seconds - kTiePriceSecondsPerByte * free->memory_bytes,
+                 free->steps.sweeps};
+    if (out.memory_bytes <= limit || limit <= 0) return out;
+    solver::MemoryOptions within;
+    within.solve = options;
+    within.max_solves = kMaxMemorySolves;
+    absl::StatusOr<solver::MemoryResult> m = solver::SolveWithinMemory(problem, limit, within);
+    if (!m.ok()) return m.status();
+    out = {std::move(m->plan), m->seconds, m->memory_bytes,
+           std::max(out.bound_seconds, m->lower_bound_seconds), out.steps + m->steps.sweeps};
+    return out;
+  }
+
   absl::Status One(const Mesh& mesh, const std::optional<BatchAxis>& micro) {
     LayoutRestrictions restrictions;
     if (!search_.kinds.empty()) {
@@ -75,11 +106,7 @@ class MeshSearch {
     }
     double limit = static_cast<double>(search_.memory_limit_bytes);
     for (int round = 0; round < kMemoryRounds; ++round) {
-      solver::SolveOptions options;
-      options.price_seconds_per_byte = kTiePriceSecondsPerByte;
-      options.cancel = search_.options->cancel;
-      absl::StatusOr<solver::MemoryResult> solved =
-          solver::SolveWithMemory(problem->problem, limit, options);
+      absl::StatusOr<Solution> solved = Solve(problem->problem, limit);
       if (!solved.ok()) return solved.status();
       result_.steps += solved->steps;
       if (!solver::IsPermitted(problem->problem, solved->plan)) {
@@ -94,16 +121,16 @@ class MeshSearch {
         return absl::OkStatus();
       }
       e->objective_seconds = solved->seconds;
-      e->bound_seconds = solved->lower_bound_seconds;
+      e->bound_seconds = solved->bound_seconds;
       if (round == 0) {
         result_.bound_seconds = result_.bound_seconds < 0
-                                    ? solved->lower_bound_seconds
-                                    : std::min(result_.bound_seconds, solved->lower_bound_seconds);
+                                    ? solved->bound_seconds
+                                    : std::min(result_.bound_seconds, solved->bound_seconds);
       }
       const int64_t over = e->timeline.memory.peak_bytes - search_.memory_limit_bytes;
       Report(mesh, *e);
       const bool fits = e->fits;
-      const bool reachable = solved->within_limit;
+      const bool reachable = solved->memory_bytes <= limit;
       Keep(*std::move(e));
       if (fits || !reachable) break;
       limit = std::min(limit, solved->memory_bytes) - 1.02 * static_cast<double>(over);

@@ -24,7 +24,7 @@ using RowProver = std::function<RowAnswer(const Graph&, NodeId, const OpInstance
 
 struct ProgramCheck {
   int64_t obligations = 0;
-  bool unknown = false;  // some failure is "not proved" rather than "wrong"
+  bool only_unknown = true;  // no failure is worse than "not proved"
   std::vector<PlanFailure> failures;
 };
 
