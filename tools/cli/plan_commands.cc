@@ -1,0 +1,214 @@
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "pcg/plan.h"
+#include "pcg/record.h"
+#include "simulator/machine.h"
+#include "simulator/timeline.h"
+#include "tools/cli/command.h"
+#include "tools/cli/inputs.h"
+#include "verifier/plan_proof.h"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// --- explain -------------------------------------------------------------------------------------
+
+int Explain(const std::string& directory, bool json) {
+  absl::StatusOr<Plan> plan = ReadPlan(directory);
+  if (!plan.ok()) return Fail(plan.status());
+  Json summary = Json::parse(plan->summary_json, nullptr, false);
+  if (summary.is_discarded()) {
+    return Fail(absl::InvalidArgumentError(directory + "/summary.json is not JSON"));
+  }
+  Json out;
+  out["model"] = plan->model;
+  out["strategy"] = summary.value("strategy", Json::array());
+  out["notes"] = summary.value("notes", Json::array());
+  out["breakdown"] = summary.value("breakdown", Json::object());
+  Json rules = Json::array();
+  std::map<std::string, Json> by_rule;
+  for (const RuleApplication& r : plan->rules) {
+    Json& one = by_rule[r.rule];
+    if (one.is_null()) {
+      one = {{"name", r.rule}, {"certificate", r.certificate}, {"count", 0}, {"gain_seconds", 0.0},
+             {"where", Json::array()}};
+    }
+    one["count"] = one["count"].get<int64_t>() + 1;
+    one["gain_seconds"] = one["gain_seconds"].get<double>() + r.gain_seconds;
+    if (one["where"].size() < 3) one["where"].push_back(r.target_nodes);
+  }
+  for (auto& [name, one] : by_rule) rules.push_back(one);
+  out["rules"] = rules;
+  if (json) {
+    std::cout << out.dump(2) << "\n";
+    return kDone;
+  }
+  std::cout << "model " << plan->model << "\n\nrules (each proved for all sizes):\n";
+  if (rules.empty()) std::cout << "  none fired\n";
+  for (const Json& r : rules) {
+    std::cout << absl::StrFormat("  %-28s x%-5d gain %8.3f ms  certificate %s\n",
+                                 r["name"].get<std::string>(), r["count"].get<int64_t>(),
+                                 r["gain_seconds"].get<double>() * 1e3,
+                                 r["certificate"].get<std::string>());
+  }
+  std::cout << "\nstrategy:\n";
+  for (const Json& line : out["strategy"]) std::cout << "  " << line.get<std::string>() << "\n";
+  for (const Json& line : out["notes"]) std::cout << "note: " << line.get<std::string>() << "\n";
+  std::cout << "\nwhere a step goes:\n";
+  for (const auto& [kind, seconds] : out["breakdown"].items()) {
+    std::cout << absl::StrFormat("  %-24s %10.3f ms\n", kind, seconds.get<double>() * 1e3);
+  }
+  return kDone;
+}
+
+// --- verify --------------------------------------------------------------------------------------
+
+int Verify(const std::string& directory, bool json) {
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<Plan> plan = ReadPlan(directory);
+  if (!plan.ok()) return Fail(plan.status());
+  const PlanVerdict verdict = VerifyPlan(*plan);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (json) {
+    Json out;
+    out["verdict"] = PlanVerdictName(verdict.kind);
+    out["obligations"] = verdict.obligations;
+    out["proofs"] = verdict.proofs;
+    out["seconds"] = seconds;
+    out["failures"] = Json::array();
+    for (const PlanFailure& f : verdict.failures) {
+      out["failures"].push_back({{"program", f.program},
+                                 {"instruction", f.instruction},
+                                 {"name", f.name},
+                                 {"reason", f.reason}});
+    }
+    std::cout << out.dump(2) << "\n";
+  } else {
+    std::cout << absl::StrFormat("%s: %d obligations, %d distinct proofs, %.2f s\n",
+                                 PlanVerdictName(verdict.kind), verdict.obligations,
+                                 verdict.proofs, seconds);
+    for (const PlanFailure& f : verdict.failures) {
+      std::cout << "  " << f.program;
+      if (f.instruction >= 0) std::cout << ", instruction " << f.instruction;
+      std::cout << " (" << f.name << "): " << f.reason << "\n";
+    }
+    if (verdict.kind == PlanVerdict::Kind::kProved) {
+      std::cout << "The programs compute the training graph: forward, backward and update, over "
+                   "the reals.\nThat the backward pass is the gradient of the forward pass is "
+                   "tested, not part of this proof.\n";
+    }
+  }
+  return verdict.kind == PlanVerdict::Kind::kProved ? kDone : kNo;
+}
+
+// --- simulate ------------------------------------------------------------------------------------
+
+int Simulate(const std::string& directory, const MachineInput& input, const std::string& trace,
+             bool json) {
+  absl::StatusOr<Plan> plan = ReadPlan(directory);
+  if (!plan.ok()) return Fail(plan.status());
+  if (plan->programs.empty()) {
+    return Fail(absl::InvalidArgumentError(directory + ": the plan has no program"));
+  }
+  const Program& program = plan->programs[0];
+  absl::StatusOr<Machine> machine =
+      input.name.empty()
+          ? ParseMachine(plan->machine, directory,
+                         {.nodes = std::nullopt, .devices = program.mesh.Devices()})
+          : LoadMachine(input.name, {.nodes = std::nullopt, .devices = program.mesh.Devices()});
+  if (!machine.ok()) return Fail(machine.status());
+  TimelineOptions options;
+  options.record = !trace.empty();
+  absl::StatusOr<Timeline> t = SimulateProgram(plan->pcg, program, *machine, options);
+  if (!t.ok()) return Fail(t.status());
+  if (!trace.empty()) {
+    std::ofstream out(trace);
+    out << TraceJson(t->record, plan->model);
+    if (!out) return Fail(absl::InvalidArgumentError(trace + ": cannot be written"));
+  }
+  Json j;
+  j["machine"] = machine->name;
+  j["devices"] = machine->devices;
+  j["step_seconds"] = t->step_seconds;
+  j["peak_bytes"] = t->memory.peak_bytes;
+  j["breakdown"] = {{"compute", t->breakdown.compute},
+                    {"communication_exposed", t->breakdown.communication_exposed},
+                    {"communication_hidden", t->breakdown.communication_hidden},
+                    {"idle", t->breakdown.idle},
+                    {"host", t->breakdown.host}};
+  Json memory = Json::object();
+  for (const auto& [kind, bytes] : t->memory.at_peak) memory[kind] = bytes;
+  j["memory_at_peak"] = memory;
+  j["fits"] = t->memory.peak_bytes <= machine->device.memory_bytes;
+  if (json) {
+    std::cout << j.dump(2) << "\n";
+    return kDone;
+  }
+  std::cout << absl::StrFormat("%s, %d devices: step %.3f ms, peak %.3f GiB a device%s\n",
+                               machine->name, machine->devices, t->step_seconds * 1e3,
+                               static_cast<double>(t->memory.peak_bytes) / (1024.0 * 1024 * 1024),
+                               j["fits"].get<bool>() ? "" : " (more than the device has)");
+  for (const auto& [kind, seconds] : j["breakdown"].items()) {
+    std::cout << absl::StrFormat("  %-24s %10.3f ms\n", kind, seconds.get<double>() * 1e3);
+  }
+  for (const auto& [kind, bytes] : j["memory_at_peak"].items()) {
+    std::cout << absl::StrFormat("  %-24s %10.3f GiB\n", kind,
+                                 bytes.get<double>() / (1024.0 * 1024 * 1024));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddExplain(CLI::App& app, Chosen& chosen) {
+  auto directory = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* c = app.add_subcommand(
+      "explain", "Which rules fired where, what each bought, what proof stands behind it.\n"
+                 "Example: tandem explain plan/");
+  c->add_option("plan", *directory, "A plan's folder")->required();
+  c->add_flag("--json", *json, "Prints JSON");
+  c->callback([=, &chosen] { chosen.body = [=] { return Explain(*directory, *json); }; });
+}
+
+void AddVerify(CLI::App& app, Chosen& chosen) {
+  auto directory = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* c = app.add_subcommand(
+      "verify", "Proves that a plan's programs compute its training graph, trusting neither the "
+                "search nor the lowering.\nExample: tandem verify plan/");
+  c->add_option("plan", *directory, "A plan's folder")->required();
+  c->add_flag("--json", *json, "Prints JSON");
+  c->callback([=, &chosen] { chosen.body = [=] { return Verify(*directory, *json); }; });
+}
+
+void AddSimulate(CLI::App& app, Chosen& chosen) {
+  auto directory = std::make_shared<std::string>();
+  auto machine = std::make_shared<MachineInput>();
+  auto trace = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* c = app.add_subcommand(
+      "simulate", "What a plan takes on its machine, or on another.\n"
+                  "Example: tandem simulate plan/ --machine dgx-h100");
+  c->add_option("plan", *directory, "A plan's folder")->required();
+  c->add_option("--machine", machine->name,
+                "A preset or a textproto file; default: the plan's own");
+  c->add_option("--trace", *trace, "Writes a trace for Perfetto");
+  c->add_flag("--json", *json, "Prints JSON");
+  c->callback([=, &chosen] {
+    chosen.body = [=] { return Simulate(*directory, *machine, *trace, *json); };
+  });
+}
+
+}  // namespace tandem::cli
