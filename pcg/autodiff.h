@@ -1,5 +1,5 @@
-// Reverse-mode differentiation of a Graph by operator text: the gradient operator of any operator is
-// itself an operator (its text generated, added to the graph's library), so a user's operator
+// Reverse-mode differentiation of a Graph by operator text: the gradient operator of any operator
+// is itself an operator (its text generated, added to the graph's library), so a user's operator
 // trains without further work, and backward nodes split, cost, run and prove like any others.
 #ifndef TANDEM_PCG_AUTODIFF_H_
 #define TANDEM_PCG_AUTODIFF_H_
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "pcg/gradient_seed.h"
 #include "pcg/graph.h"
 
 namespace tandem {
@@ -14,24 +15,27 @@ namespace tandem {
 // Gradient operators of an instance. Each computes the gradients of some float inputs from forward
 // inputs, forward outputs (where that saves work) and output gradients.
 struct GradientOp {
-  OpSpec spec;                         // name "<op>.grad..." + a hash of what it was made from
+  OpSpec spec;  // name "<op>_grad..." + a hash of its text
   Attributes attributes;
   enum class Source : uint8_t { kInput, kOutput, kOutputGradient };
   struct Operand {
     Source source = Source::kInput;
     int position = 0;  // of the forward instance
   };
-  std::vector<Operand> inputs;         // of the gradient operator
-  std::vector<int> gradient_of;        // per output: which forward input
+  std::vector<Operand> inputs;   // of the gradient operator
+  std::vector<int> gradient_of;  // per output: which forward input
 };
 // `wanted` = positions of float inputs. Single-equation operators give one operator per input;
 // operators with intermediates give one operator with several outputs, sharing the recomputation.
+// An input whose gradient is zero everywhere (it is only compared, or under nograd) is in none.
+// `seeds`: one an output; empty means all given.
 absl::StatusOr<std::vector<GradientOp>> GradientsOf(const OpInstance& instance,
-                                                    const std::vector<int>& wanted);
+                                                    const std::vector<int>& wanted,
+                                                    const std::vector<GradientSeed>& seeds = {});
 
 // Appends backward nodes (Phase::kBackward) for d(loss)/d(wanted). Returns the gradient tensor per
-// wanted tensor (invalid id where the loss does not depend on it). Sums of several contributions are
-// `add` nodes. Errors name the operator that has no gradient.
+// wanted tensor (invalid id where the loss does not depend on it). Sums of several contributions
+// are `add` nodes. Errors name the operator that has no gradient.
 absl::StatusOr<std::vector<TensorId>> AddGradients(Graph& graph, TensorId loss,
                                                    const std::vector<TensorId>& wanted);
 
