@@ -279,6 +279,7 @@ void StrategyToProto(const Strategy& strategy, proto::Strategy* out) {
       entry->set_phase(static_cast<proto::Node::Phase>(relay.phase));
     }
     LayoutToProto(relay.layout, entry->mutable_layout());
+    if (relay.before_loop) entry->set_before_loop(true);
   }
 }
 
@@ -325,7 +326,8 @@ absl::StatusOr<Strategy> StrategyFromProto(const proto::Strategy& in, const Grap
                                   absl::StrCat(file, ": relay of '", tensor.name, "'"));
     if (!layout.ok()) return layout.status();
     strategy.relays.push_back(
-        {TensorId(relay.tensor()), static_cast<Phase>(relay.phase()), *std::move(layout)});
+        {TensorId(relay.tensor()), static_cast<Phase>(relay.phase()), *std::move(layout),
+         relay.before_loop()});
   }
   return strategy;
 }
