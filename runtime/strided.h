@@ -3,6 +3,7 @@
 #define TANDEM_RUNTIME_STRIDED_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
