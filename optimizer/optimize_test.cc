@@ -1,0 +1,96 @@
+#include "optimizer/optimize.h"
+
+#include <catch2/catch.hpp>
+#include <iostream>
+#include <set>
+
+#include "optimizer/test_graphs.h"
+
+namespace tandem {
+namespace {
+
+Machine LoadOrFail(const std::string& name, int64_t devices) {
+  const auto m = LoadMachine(name, {.nodes = std::nullopt, .devices = devices});
+  if (!m.ok()) FAIL(m.status().message());
+  return *m;
+}
+
+OptimizeResult OptimizeOrFail(const Graph& g, const Machine& machine, OptimizeOptions options) {
+  const auto r = Optimize(g, TrustingRules(), machine, options);
+  if (!r.ok()) FAIL(r.status().message());
+  return *r;
+}
+
+std::set<StepKind> Collectives(const Program& p) {
+  std::set<StepKind> kinds;
+  for (const Instruction& i : p.instructions) {
+    if (i.kind == InstructionKind::kCollective) kinds.insert(i.step);
+  }
+  return kinds;
+}
+
+TEST_CASE("an MLP on two devices: never slower than the baselines, twice the same") {
+  const Graph g = MlpGraph(64, 256, 512, 16, 3);
+  const Machine machine = LoadOrFail("dgx-a100", 2);
+  OptimizeOptions options;
+  options.training.precision = DType::kBF16;
+  const OptimizeResult a = OptimizeOrFail(g, machine, options);
+  CHECK(a.best.fits);
+  CHECK(a.gap >= 0);
+  REQUIRE(a.baselines.size() == 3);
+  for (const auto& [name, b] : a.baselines) {
+    INFO(name << " " << b.reason);
+    CHECK(b.applicable);
+    if (b.fits) CHECK(a.best.timeline.step_seconds <= b.step_seconds);
+  }
+  const OptimizeResult b = OptimizeOrFail(g, machine, options);
+  CHECK(a.best.program == b.best.program);
+  CHECK(a.best.strategy == b.best.strategy);
+}
+
+TEST_CASE("forced data parallelism reduces gradients and splits nothing else") {
+  const Graph g = MlpGraph(64, 256, 512, 16, 3);
+  OptimizeOptions options;
+  options.force = "data";
+  options.baselines = false;
+  const OptimizeResult r = OptimizeOrFail(g, LoadOrFail("dgx-a100", 4), options);
+  CHECK(Collectives(r.best.program) == std::set<StepKind>{StepKind::kAllReduce});
+}
+
+TEST_CASE("a transformer block is planned on eight devices") {
+  const Graph g = TransformerGraph(16, 128, 8, 64, 1000, 2);
+  OptimizeOptions options;
+  options.training.precision = DType::kBF16;
+  options.progress = [](const std::string& line) { std::cerr << line << "\n"; };
+  const OptimizeResult r = OptimizeOrFail(g, LoadOrFail("dgx-a100", 8), options);
+  CHECK(r.best.fits);
+  for (const auto& [name, b] : r.baselines) {
+    INFO(name << " " << b.reason);
+    CHECK(b.applicable);
+    if (b.fits) CHECK(r.best.timeline.step_seconds <= b.step_seconds);
+  }
+}
+
+TEST_CASE("what cannot be planned is said") {
+  const Graph g = MlpGraph(64, 256, 512, 16, 3);
+  const Machine machine = LoadOrFail("dgx-a100", 2);
+  OptimizeOptions options;
+  options.memory_limit_bytes = 100000;
+  const auto small = Optimize(g, TrustingRules(), machine, options);
+  REQUIRE_FALSE(small.ok());
+  CHECK(small.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(small.status().message()),
+             Catch::Contains("short by") && Catch::Contains("What helps"));
+  options.memory_limit_bytes = 0;
+  options.force = "magic";
+  const auto magic = Optimize(g, TrustingRules(), machine, options);
+  REQUIRE_FALSE(magic.ok());
+  CHECK_THAT(std::string(magic.status().message()), Catch::Contains("magic"));
+  options.force = "data";
+  const auto odd = Optimize(MlpGraph(63, 256, 512, 16, 3), TrustingRules(), machine, options);
+  REQUIRE_FALSE(odd.ok());
+  CHECK_THAT(std::string(odd.status().message()), Catch::Contains("62 and 64"));
+}
+
+}  // namespace
+}  // namespace tandem

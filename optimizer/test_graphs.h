@@ -1,0 +1,37 @@
+// Small forward graphs for tests of the search.
+#ifndef TANDEM_OPTIMIZER_TEST_GRAPHS_H_
+#define TANDEM_OPTIMIZER_TEST_GRAPHS_H_
+
+#include <string>
+#include <vector>
+
+#include "pcg/graph.h"
+#include "substitutions/apply.h"
+
+namespace tandem {
+
+// Builds graphs in a few lines; CHECK-fails on what does not instantiate.
+class GraphMaker {
+ public:
+  explicit GraphMaker(std::string name, int64_t batch);
+  TensorId Input(const std::string& name, std::vector<int64_t> shape, DType dtype = DType::kF32);
+  TensorId Parameter(const std::string& name, std::vector<int64_t> shape);
+  TensorId Op(const std::string& op, std::vector<TensorId> inputs, Attributes attributes = {});
+  Graph Finish(std::vector<TensorId> outputs);
+
+ private:
+  Graph graph_;
+};
+
+// x[batch, width] -> relu layers -> logits[batch, classes].
+Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers);
+// Token ids [batch, seq] -> embedding -> blocks of attention and MLP -> logits [batch, seq, vocab].
+Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, int64_t vocab,
+                       int blocks);
+
+// All built-in rules and rows taken as proved, for tests of the search alone.
+ProvedRuleSet TrustingRules();
+
+}  // namespace tandem
+
+#endif  // TANDEM_OPTIMIZER_TEST_GRAPHS_H_
