@@ -77,6 +77,11 @@ absl::StatusOr<Graph> Extract(const Graph& g, TensorId root, const Cone& cone) {
       out.tensors[out.node(*id).outputs[k].index()].name = g.tensor(node.outputs[k]).name;
     }
   }
+  if (map.count(root.value) == 0) {
+    Tensor source = g.tensor(root);
+    source.producer = NodeId();
+    map[root.value] = out.AddSource(std::move(source));
+  }
   out.outputs = {map.at(root.value)};
   return out;
 }
