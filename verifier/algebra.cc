@@ -1,0 +1,807 @@
+#include "verifier/algebra.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "verifier/substitution.h"
+
+namespace tandem::prover {
+namespace {
+
+constexpr size_t kMaxTerms = 2000;
+constexpr size_t kMaxBranches = 24;  // conditions are pulled out of a maximum up to this size
+
+void AddSizePower(SizeMonomial& sizes, Atom a, int e) {
+  auto it = std::lower_bound(sizes.begin(), sizes.end(), a,
+                             [](const auto& x, Atom y) { return x.first < y; });
+  if (it != sizes.end() && it->first == a) {
+    it->second += e;
+    if (it->second == 0) sizes.erase(it);
+  } else if (e != 0) {
+    sizes.insert(it, {a, e});
+  }
+}
+
+// Positive rational c such that v / c has coprime integer coefficients.
+Rational Content(const ValueData& v) {
+  int64_t num = 0, den = 1;
+  for (const auto& [body, c] : v.terms) {
+    num = std::gcd(num, c.num());
+    den = CheckedMul(den / std::gcd(den, c.den()), c.den());
+  }
+  return Rational(num, den);
+}
+
+}  // namespace
+
+// ---- atoms of values
+
+Value Algebra::Number(Rational r) {
+  if (r.IsZero()) return Zero();
+  BodyData body;
+  body.guard = s_.True();
+  return s_.Intern(ValueData{{{s_.Intern(std::move(body)), r}}, {}});
+}
+
+Value Algebra::Number(double x) {
+  Rational r;
+  if (DecimalRational(x, &r)) return Number(r);
+  if (std::isnan(x)) throw LimitExceeded("NaN as a number");
+  OpenTerm t;
+  t.c = Rational(x < 0 ? -1 : 1);
+  t.guard = s_.True();
+  FactorData f;
+  if (std::isinf(x)) {
+    f.kind = FactorKind::kFn;
+    f.name = "inf";
+  } else {
+    f.kind = FactorKind::kConstant;
+    f.number = std::fabs(x);
+  }
+  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  return Close(t);
+}
+
+Value Algebra::FromPoly(Poly p) {
+  Value sum = Zero();
+  const auto terms = s_[p].terms;
+  for (const auto& [m, c] : terms) {
+    OpenTerm t;
+    t.guard = s_.True();
+    FactorData f;
+    f.kind = FactorKind::kIndex;
+    f.poly = s_.FromTerms({{m, c}});
+    t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+    sum = Add(sum, Close(t));
+  }
+  return sum;
+}
+
+std::optional<Poly> Algebra::AsPoly(Value v) {
+  Poly sum = s_.Const(0);
+  const auto terms = s_[v].terms;
+  for (const auto& [b, c] : terms) {
+    const BodyData body = s_[b];
+    if (!c.IsInteger() || !body.ranges.empty() || body.guard != s_.True()) return std::nullopt;
+    Poly p = s_.Const(c.num());
+    for (auto [a, e] : body.sizes) {
+      if (e < 0) return std::nullopt;
+      for (int i = 0; i < e; ++i) p = s_.Mul(p, s_.Of(a));
+    }
+    for (auto [f, e] : body.factors) {
+      // The body is a binder: an index that refers to an outer one is not looked at.
+      if (s_[f].kind != FactorKind::kIndex || e < 1 || s_[f].scope.loose > 0) return std::nullopt;
+      for (int i = 0; i < e; ++i) p = s_.Mul(p, s_[f].poly);
+    }
+    sum = s_.Add(sum, p);
+  }
+  return sum;
+}
+
+Value Algebra::Read(int tensor, std::vector<std::vector<Poly>> index) {
+  OpenTerm t;
+  t.guard = s_.True();
+  FactorData f;
+  f.kind = FactorKind::kRead;
+  f.tensor = tensor;
+  f.index = std::move(index);
+  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  return Close(t);
+}
+
+// ---- terms
+
+std::optional<std::pair<Body, Rational>> Algebra::Normalize(SizeMonomial sizes,
+                                                            std::vector<Poly> ranges, Guard guard,
+                                                            FactorPowers factors) {
+  if (guard == s_.False()) return std::nullopt;
+  Rational c(1);
+  std::map<Factor, int> powers;
+  std::vector<Factor> zero_power;  // f^0 written as such
+  for (auto [f, e] : factors) {
+    const FactorData& data = s_[f];
+    if (data.kind == FactorKind::kIndex && s_[data.poly].terms.size() <= 1) {
+      if (s_[data.poly].terms.empty()) return std::nullopt;  // 0^e: 1/0 = 0, and [0 != 0] = 0
+      const auto [m, k] = s_[data.poly].terms[0];
+      bool single = m.size() == 1 && k == 1 && s_[m[0]].kind != AtomKind::kSize;
+      if (!single) {
+        c = c * Rational(k).Power(e);
+        for (Atom a : m) {
+          if (s_[a].kind == AtomKind::kSize) {
+            AddSizePower(sizes, a, e);
+          } else {
+            FactorData index;
+            index.kind = FactorKind::kIndex;
+            index.poly = s_.Of(a);
+            Factor g = s_.Intern(std::move(index));
+            powers[g] += e;
+            if (e == 0) zero_power.push_back(g);
+          }
+        }
+        continue;
+      }
+    }
+    if (data.kind == FactorKind::kGroup && s_[data.args[0]].terms.empty()) return std::nullopt;
+    powers[f] += e;
+    if (e == 0) zero_power.push_back(f);
+  }
+  FactorPowers kept;
+  for (auto [f, e] : powers) {
+    if (e == 0 && NonZero(f)) {
+      if (s_[f].kind == FactorKind::kFn) facts_.insert(s_[f].name + " is never 0");
+      continue;
+    }
+    kept.emplace_back(f, e);
+  }
+  BodyData body;
+  body.sizes = std::move(sizes);
+  body.ranges = std::move(ranges);
+  body.guard = guard;
+  body.factors = std::move(kept);
+  return std::make_pair(s_.Intern(std::move(body)), c);
+}
+
+bool Algebra::NonZero(Factor f) const {
+  const FactorData& data = s_[f];
+  return data.kind == FactorKind::kConstant ||
+         (data.kind == FactorKind::kFn && (data.name == "exp" || data.name == "inf"));
+}
+
+OpenTerm Algebra::Open(Body id, Rational c) {
+  const BodyData body = s_[id];
+  OpenTerm t;
+  t.c = c;
+  t.sizes = body.sizes;
+  t.guard = body.guard;
+  t.factors = body.factors;
+  if (body.ranges.empty()) return t;
+  for (Poly range : body.ranges) t.vars.push_back(s_.Fresh("v", range));
+  Substitution open = Substitution::Opening(*this, t.vars);
+  t.guard = open.Apply(t.guard, 0);
+  for (auto& [f, e] : t.factors) f = open.Apply(f, 0);
+  return t;
+}
+
+Value Algebra::Close(const OpenTerm& t) {
+  std::vector<Poly> ranges;
+  Guard guard = t.guard;
+  FactorPowers factors = t.factors;
+  if (!t.vars.empty()) {
+    for (Atom v : t.vars) ranges.push_back(s_[v].range);
+    Substitution close = Substitution::Closing(*this, t.vars);
+    guard = close.Apply(guard, 0);
+    for (auto& [f, e] : factors) f = close.Apply(f, 0);
+  }
+  auto term = Normalize(t.sizes, std::move(ranges), guard, std::move(factors));
+  if (!term) return Zero();
+  Rational c = t.c * term->second;
+  if (c.IsZero()) return Zero();
+  return s_.Intern(ValueData{{{term->first, c}}, {}});
+}
+
+OpenBranch Algebra::Open(const Branch& branch) {
+  OpenBranch b{{}, branch.guard, branch.value};
+  if (branch.ranges.empty()) return b;
+  for (Poly range : branch.ranges) b.vars.push_back(s_.Fresh("x", range));
+  Substitution open = Substitution::Opening(*this, b.vars);
+  b.guard = open.Apply(b.guard, 0);
+  b.value = open.Apply(b.value, 0);
+  return b;
+}
+
+Guard Algebra::Ranges(const std::vector<Atom>& vars) {
+  std::vector<Guard> all;
+  for (Atom v : vars) all.push_back(s_.InRange(s_.Of(v), s_[v].range));
+  return s_.And(std::move(all));
+}
+
+// ---- sums and products
+
+Value Algebra::Add(Value a, Value b) {
+  const auto& ta = s_[a].terms;
+  const auto& tb = s_[b].terms;
+  ValueData sum;
+  size_t i = 0, j = 0;
+  while (i < ta.size() || j < tb.size()) {
+    if (j == tb.size() || (i < ta.size() && ta[i].first < tb[j].first)) {
+      sum.terms.push_back(ta[i++]);
+    } else if (i == ta.size() || tb[j].first < ta[i].first) {
+      sum.terms.push_back(tb[j++]);
+    } else {
+      Rational c = ta[i].second + tb[j].second;
+      if (!c.IsZero()) sum.terms.emplace_back(ta[i].first, c);
+      ++i;
+      ++j;
+    }
+  }
+  if (sum.terms.size() > kMaxTerms) throw LimitExceeded("a sum has too many terms");
+  return s_.Intern(std::move(sum));
+}
+
+Value Algebra::Scale(Value v, Rational c) {
+  if (c.IsZero()) return Zero();
+  if (c == Rational(1)) return v;
+  ValueData data;
+  data.terms = s_[v].terms;
+  for (auto& [body, k] : data.terms) k = k * c;
+  return s_.Intern(std::move(data));
+}
+
+void Algebra::Append(OpenTerm& term, const OpenTerm& other) {
+  term.c = term.c * other.c;
+  for (auto [a, e] : other.sizes) AddSizePower(term.sizes, a, e);
+  term.vars.insert(term.vars.end(), other.vars.begin(), other.vars.end());
+  term.guard = s_.And(term.guard, other.guard);
+  term.factors.insert(term.factors.end(), other.factors.begin(), other.factors.end());
+}
+
+OpenTerm Algebra::GroupOf(Value v) {
+  OpenTerm out;
+  out.guard = s_.True();
+  const auto terms = s_[v].terms;
+  // Factors common to all terms and free of bound variables, sizes common to all, content.
+  std::map<std::pair<Factor, int>, size_t> count;
+  SizeMonomial sizes = s_[terms[0].first].sizes;
+  for (const auto& [b, c] : terms) {
+    if (s_[b].sizes != sizes) sizes.clear();
+    for (auto [f, e] : s_[b].factors) {
+      // A group's content may not be pulled out with its zero test (exponent 0).
+      if (e != 0 && s_[f].scope.loose == 0) ++count[{f, e}];
+    }
+  }
+  FactorPowers common;
+  for (auto& [fe, n] : count) {
+    if (n == terms.size()) common.push_back(fe);
+  }
+  Rational content = Content(s_[v]);
+  ValueData rest;
+  std::map<Body, Rational> sum;
+  for (const auto& [b, c] : terms) {
+    BodyData body = s_[b];
+    SizeMonomial left = body.sizes;
+    for (auto [a, e] : sizes) AddSizePower(left, a, -e);
+    FactorPowers factors;
+    for (auto fe : body.factors) {
+      if (std::find(common.begin(), common.end(), fe) == common.end()) factors.push_back(fe);
+    }
+    auto term = Normalize(left, body.ranges, body.guard, std::move(factors));
+    if (term) sum[term->first] = sum[term->first] + c * term->second * content.Inverse();
+  }
+  for (const auto& [b, c] : sum) {
+    if (!c.IsZero()) rest.terms.emplace_back(b, c);
+  }
+  out.c = content;
+  out.sizes = sizes;
+  out.factors = common;
+  Value inner = s_.Intern(std::move(rest));
+  // A lone term without variables needs no group.
+  const auto& in = s_[inner].terms;
+  if (in.size() == 1 && s_[in[0].first].ranges.empty() &&
+      s_[in[0].first].guard == s_.True() && s_[in[0].first].factors.empty()) {
+    out.c = out.c * in[0].second;
+    for (auto [a, e] : s_[in[0].first].sizes) AddSizePower(out.sizes, a, e);
+    return out;
+  }
+  FactorData group;
+  group.kind = FactorKind::kGroup;
+  group.args = {inner};
+  out.factors.emplace_back(s_.Intern(std::move(group)), 1);
+  return out;
+}
+
+OpenTerm Algebra::AsTerm(Value v) {
+  const auto& terms = s_[v].terms;
+  if (terms.size() == 1) return Open(terms[0].first, terms[0].second);
+  return GroupOf(v);
+}
+
+Value Algebra::Mul(Value a, Value b) {
+  for (int swap = 0; swap < 2; ++swap, std::swap(a, b)) {
+    const auto& terms = s_[a].terms;
+    if (terms.empty()) return Zero();
+    if (terms.size() != 1) continue;
+    const BodyData body = s_[terms[0].first];
+    Rational c = terms[0].second;
+    if (!body.ranges.empty() || body.guard != s_.True() || !body.factors.empty()) continue;
+    // A number times monomial of sizes: distribute.
+    if (body.sizes.empty()) return Scale(b, c);
+    ValueData out;
+    std::map<Body, Rational> sum;
+    const auto other = s_[b].terms;
+    for (const auto& [id, k] : other) {
+      BodyData scaled = s_[id];
+      for (auto [atom, e] : body.sizes) AddSizePower(scaled.sizes, atom, e);
+      Body interned = s_.Intern(std::move(scaled));
+      sum[interned] = sum[interned] + k * c;
+    }
+    for (const auto& [id, k] : sum) {
+      if (!k.IsZero()) out.terms.emplace_back(id, k);
+    }
+    return s_.Intern(std::move(out));
+  }
+  OpenTerm t = AsTerm(a);
+  Append(t, AsTerm(b));
+  return Close(t);
+}
+
+Value Algebra::Power(Value v, int exponent) {
+  if (exponent == 0) return Number(Rational(1));  // pow(x, 0) = 1, at 0 as well
+  if (exponent < 0) return Inverse(Power(v, -exponent));
+  if (exponent == 1 || s_[v].terms.empty()) return v;
+  const auto terms = s_[v].terms;
+  OpenTerm t = terms.size() == 1 && s_[terms[0].first].ranges.empty()
+                   ? Open(terms[0].first, terms[0].second)
+                   : GroupOf(v);
+  t.c = t.c.Power(exponent);
+  for (auto& [a, e] : t.sizes) e *= exponent;
+  for (auto& [f, e] : t.factors) e *= exponent;
+  return Close(t);
+}
+
+Value Algebra::Inverse(Value v) {
+  const auto terms = s_[v].terms;
+  if (terms.empty()) return v;
+  OpenTerm t;
+  if (terms.size() == 1 && s_[terms[0].first].ranges.empty()) {
+    t = Open(terms[0].first, terms[0].second);  // 1/([g] f) = [g] 1/f, because 1/0 = 0
+  } else {
+    t = GroupOf(v);
+  }
+  t.c = t.c.Inverse();
+  for (auto& [a, e] : t.sizes) e = -e;
+  for (auto& [f, e] : t.factors) e = -e;
+  return Close(t);
+}
+
+Value Algebra::Guarded(Guard g, Value v) {
+  if (g == s_.True()) return v;
+  if (g == s_.False()) return Zero();
+  Value sum = Zero();
+  const auto terms = s_[v].terms;
+  for (const auto& [b, c] : terms) {
+    OpenTerm t = Open(b, c);
+    t.guard = s_.And(t.guard, g);
+    sum = Add(sum, Close(t));
+  }
+  return sum;
+}
+
+void Algebra::NeedPositive(Poly extent) {
+  if (!s_.SizesAtLeast(extent, 1)) unproved_extents_.push_back(extent);
+}
+
+bool Algebra::SolveEquality(const std::vector<Atom>& vars, Guard guard, Atom* var, Poly* value) {
+  const GuardData data = s_[guard];
+  if (data.kind != GuardKind::kEq) return false;
+  for (Atom v : vars) {
+    int64_t c = s_.Coefficient(data.poly, v);
+    if ((c != 1 && c != -1) || !s_.LinearIn(data.poly, v)) continue;
+    // c*v + rest = 0, so v = -c*rest.
+    Poly rest = s_.Sub(data.poly, s_.Scale(s_.Of(v), c));
+    *var = v;
+    *value = s_.Scale(rest, -c);
+    return true;
+  }
+  return false;
+}
+
+void Algebra::SolveEqualities(OpenTerm& t) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Guard g : s_.Conjuncts(t.guard)) {
+      Atom var;
+      Poly value;
+      if (!SolveEquality(t.vars, g, &var, &value)) continue;
+      std::erase(t.vars, var);
+      Substitution replace = Substitution::Replacing(*this, {{var, value}});
+      t.guard = replace.Apply(t.guard, 0);
+      for (auto& [f, e] : t.factors) f = replace.Apply(f, 0);
+      again = true;
+      break;
+    }
+  }
+}
+
+Value Algebra::Sum(const std::vector<Atom>& vars, Value v) {
+  Value sum = Zero();
+  const auto terms = s_[v].terms;
+  for (const auto& [b, c] : terms) {
+    OpenTerm t = Open(b, c);
+    Scope used = s_[t.guard].scope;
+    for (auto [f, e] : t.factors) used.Include(s_[f].scope);
+    for (Atom x : vars) {
+      Poly range = s_[x].range;
+      if (used.Has(x)) {
+        t.vars.push_back(x);
+        t.guard = s_.And(t.guard, s_.InRange(s_.Of(x), range));
+      } else {
+        NeedPositive(range);
+        FactorData f;
+        f.kind = FactorKind::kIndex;
+        f.poly = range;
+        t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+      }
+    }
+    SolveEqualities(t);
+    sum = Add(sum, Close(t));
+  }
+  return sum;
+}
+
+Value Algebra::Expand(Body body, Rational c) {
+  OpenTerm t = Open(body, c);
+  std::vector<OpenTerm> all(1);
+  all[0] = t;
+  all[0].factors.clear();
+  for (auto [f, e] : t.factors) {
+    const FactorData data = s_[f];
+    bool group = e >= 1 && data.kind == FactorKind::kGroup;
+    bool index = e >= 1 && data.kind == FactorKind::kIndex && s_[data.poly].terms.size() > 1;
+    if (!group && !index) {
+      for (OpenTerm& a : all) a.factors.emplace_back(f, e);
+      continue;
+    }
+    const auto parts = s_[group ? data.args[0] : FromPoly(data.poly)].terms;
+    for (int i = 0; i < e; ++i) {
+      std::vector<OpenTerm> next;
+      for (const OpenTerm& a : all) {
+        for (const auto& [b, k] : parts) {
+          OpenTerm product = a;
+          Append(product, Open(b, k));
+          next.push_back(std::move(product));
+        }
+      }
+      if (next.size() > kMaxTerms) throw LimitExceeded("a product of sums grows too large");
+      all = std::move(next);
+    }
+  }
+  Value sum = Zero();
+  for (OpenTerm& a : all) {
+    SolveEqualities(a);
+    sum = Add(sum, Close(a));
+  }
+  return sum;
+}
+
+bool Algebra::Expandable(Body body) const {
+  for (auto [f, e] : s_[body].factors) {
+    const FactorData& data = s_[f];
+    if (e < 1) continue;
+    if (data.kind == FactorKind::kGroup) return true;
+    if (data.kind == FactorKind::kIndex && s_[data.poly].terms.size() > 1) return true;
+  }
+  return false;
+}
+
+// ---- maxima, functions, conditions
+
+bool Algebra::NonNegative(Factor f, int exponent) {
+  const FactorData data = s_[f];
+  if (exponent % 2 == 0) return true;
+  switch (data.kind) {
+    case FactorKind::kConstant: return true;
+    case FactorKind::kFn: return data.name == "exp" || data.name == "sqrt" || data.name == "inf";
+    case FactorKind::kGroup: return NonNegative(data.args[0]);
+    case FactorKind::kMax:
+      for (const Branch& b : data.branches) {
+        if (b.ranges.empty() && b.guard == s_.True() && NonNegative(b.value)) return true;
+      }
+      return false;
+    case FactorKind::kRead:
+    case FactorKind::kIndex:
+    case FactorKind::kOpaque: return false;
+  }
+  return false;
+}
+
+bool Algebra::NonNegative(Value v) {
+  const auto terms = s_[v].terms;
+  for (const auto& [b, c] : terms) {
+    if (c.num() < 0) return false;
+    const auto factors = s_[b].factors;
+    for (auto [f, e] : factors) {
+      if (!NonNegative(f, e)) return false;
+    }
+  }
+  return true;
+}
+
+Guard Algebra::FreeCondition(Value v) {
+  for (const auto& [b, c] : s_[v].terms) {
+    for (Guard g : s_.Conjuncts(s_[b].guard)) {
+      if (s_[g].scope.loose == 0) return g;
+    }
+  }
+  return s_.True();
+}
+
+Value Algebra::Under(Guard c, Value v) {
+  Guard n = s_.Not(c);
+  std::map<Body, Rational> sum;
+  const auto terms = s_[v].terms;
+  for (const auto& [b, k] : terms) {
+    BodyData body = s_[b];
+    std::vector<Guard> rest;
+    bool dead = false;
+    for (Guard g : s_.Conjuncts(body.guard)) {
+      dead = dead || g == n;
+      if (g != c) rest.push_back(g);
+    }
+    if (dead) continue;
+    body.guard = s_.And(std::move(rest));
+    Body kept = s_.Intern(std::move(body));
+    sum[kept] = sum[kept] + k;
+  }
+  ValueData data;
+  for (const auto& [b, k] : sum) {
+    if (!k.IsZero()) data.terms.emplace_back(b, k);
+  }
+  return s_.Intern(std::move(data));
+}
+
+Value Algebra::Max(std::vector<OpenBranch> branches) {
+  // Conditions inside a branch's value become conditions of branches; those that do not depend on
+  // the branches' variables leave the maximum altogether.
+  for (size_t i = 0; i < branches.size() && branches.size() < kMaxBranches; ++i) {
+    Guard c = FreeCondition(branches[i].value);
+    bool outside = c == s_.True();
+    if (outside) {
+      for (Guard g : s_.Conjuncts(branches[i].guard)) {
+        bool mine = false;
+        for (Atom v : branches[i].vars) mine = mine || s_[g].scope.Has(v);
+        if (!mine && s_[g].scope.loose == 0) c = g;
+      }
+      if (c == s_.True()) continue;
+    }
+    bool dependent = false;
+    for (const OpenBranch& b : branches) {
+      for (Atom v : b.vars) dependent = dependent || s_[c].scope.Has(v);
+    }
+    Guard n = s_.Not(c);
+    if (!dependent && s_[c].scope.loose == 0) {
+      Value sum = Zero();
+      for (Guard g : {c, n}) {
+        std::vector<OpenBranch> under;
+        for (const OpenBranch& b : branches) {
+          std::vector<Guard> rest;
+          bool dead = false;
+          for (Guard x : s_.Conjuncts(b.guard)) {
+            dead = dead || x == s_.Not(g);
+            if (x != g) rest.push_back(x);
+          }
+          if (!dead) under.push_back({b.vars, s_.And(std::move(rest)), Under(g, b.value)});
+        }
+        sum = Add(sum, Guarded(g, Max(std::move(under))));
+      }
+      return sum;
+    }
+    if (outside) continue;
+    OpenBranch other{branches[i].vars, s_.And(branches[i].guard, n), Under(n, branches[i].value)};
+    branches[i].guard = s_.And(branches[i].guard, c);
+    branches[i].value = Under(c, branches[i].value);
+    branches.push_back(std::move(other));
+    --i;
+  }
+  std::vector<OpenBranch> flat;
+  Value minus_infinity = Number(-HUGE_VAL);
+  for (OpenBranch& b : branches) {
+    const auto terms = s_[b.value].terms;
+    bool nested = false;
+    if (terms.size() == 1 && terms[0].second == Rational(1)) {
+      const BodyData body = s_[terms[0].first];
+      if (body.sizes.empty() && body.ranges.empty() && body.guard == s_.True() &&
+          body.factors.size() == 1 && body.factors[0].second == 1 &&
+          s_[body.factors[0].first].kind == FactorKind::kMax) {
+        nested = true;
+        const auto inner = s_[body.factors[0].first].branches;
+        for (const Branch& i : inner) {
+          OpenBranch o = Open(i);
+          o.vars.insert(o.vars.begin(), b.vars.begin(), b.vars.end());
+          o.guard = s_.And(o.guard, b.guard);
+          flat.push_back(std::move(o));
+        }
+      }
+    }
+    if (!nested) flat.push_back(std::move(b));
+  }
+  std::vector<OpenBranch> kept;
+  for (OpenBranch& b : flat) {
+    if (b.guard == s_.False() || b.value == minus_infinity) continue;
+    // One point, then variables that nothing depends on: their range is not empty.
+    for (bool again = true; again;) {
+      again = false;
+      for (Guard g : s_.Conjuncts(b.guard)) {
+        Atom var;
+        Poly value;
+        if (!SolveEquality(b.vars, g, &var, &value)) continue;
+        std::erase(b.vars, var);
+        b.guard = Replace(b.guard, {{var, value}});
+        b.value = Replace(b.value, {{var, value}});
+        again = true;
+        break;
+      }
+    }
+    std::vector<Atom> vars = b.vars;
+    for (Atom v : vars) {
+      if (s_[b.value].scope.Has(v)) continue;
+      auto range = s_.Conjuncts(s_.InRange(s_.Of(v), s_[v].range));
+      std::vector<Guard> rest;
+      bool elsewhere = false;
+      for (Guard g : s_.Conjuncts(b.guard)) {
+        if (std::find(range.begin(), range.end(), g) != range.end()) continue;
+        rest.push_back(g);
+        elsewhere |= s_[g].scope.Has(v);
+      }
+      if (elsewhere) continue;
+      NeedPositive(s_[v].range);
+      b.guard = s_.And(rest);
+      std::erase(b.vars, v);
+    }
+    kept.push_back(std::move(b));
+  }
+  // max(0, v, ...) = max(v, ...) when all are >= 0 and one of the others surely is there.
+  if (kept.size() > 1) {
+    bool all = true, present = false;
+    for (const OpenBranch& b : kept) {
+      all = all && NonNegative(b.value);
+      if (s_[b.value].terms.empty()) continue;
+      if (b.guard == Ranges(b.vars)) {
+        bool positive = true;
+        for (Atom v : b.vars) positive = positive && s_.SizesAtLeast(s_[v].range, 1);
+        present = present || positive;
+      }
+    }
+    if (all && present) {
+      size_t before = kept.size();
+      std::erase_if(kept, [&](const OpenBranch& b) { return s_[b.value].terms.empty(); });
+      if (kept.size() != before) facts_.insert("exp, sqrt, squares and their sums are >= 0");
+    }
+  }
+  if (kept.empty()) return minus_infinity;
+  FactorData f;
+  f.kind = FactorKind::kMax;
+  for (const OpenBranch& b : kept) {
+    Substitution close = Substitution::Closing(*this, b.vars);
+    Branch branch{{}, close.Apply(b.guard, 0), close.Apply(b.value, 0)};
+    for (Atom v : b.vars) branch.ranges.push_back(s_[v].range);
+    f.branches.push_back(std::move(branch));
+  }
+  std::sort(f.branches.begin(), f.branches.end());
+  f.branches.erase(std::unique(f.branches.begin(), f.branches.end()), f.branches.end());
+  if (f.branches.size() == 1 && f.branches[0].ranges.empty() &&
+      f.branches[0].guard == s_.True()) {
+    return f.branches[0].value;
+  }
+  OpenTerm t;
+  t.guard = s_.True();
+  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  return Close(t);
+}
+
+Value Algebra::Opaque(const std::string& name, const OpenBranch& vector) {
+  FactorData f;
+  f.kind = FactorKind::kOpaque;
+  f.name = name;
+  Substitution close = Substitution::Closing(*this, vector.vars);
+  Branch branch{{}, close.Apply(vector.guard, 0), close.Apply(vector.value, 0)};
+  for (Atom v : vector.vars) branch.ranges.push_back(s_[v].range);
+  f.branches.push_back(std::move(branch));
+  OpenTerm t;
+  t.guard = s_.True();
+  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  return Close(t);
+}
+
+Value Algebra::Call(const std::string& name, const std::vector<Value>& args) {
+  auto number = [&](size_t i) -> std::optional<Rational> {
+    const auto& terms = s_[args[i]].terms;
+    if (terms.empty()) return Rational(0);
+    if (terms.size() != 1) return std::nullopt;
+    const BodyData& body = s_[terms[0].first];
+    if (!body.sizes.empty() || !body.ranges.empty() || !body.factors.empty() ||
+        body.guard != s_.True()) {
+      return std::nullopt;
+    }
+    return terms[0].second;
+  };
+  if (name == "max") {
+    std::vector<OpenBranch> branches;
+    for (Value v : args) branches.push_back({{}, s_.True(), v});
+    return Max(std::move(branches));
+  }
+  if (name == "min") {
+    std::vector<OpenBranch> branches;
+    for (Value v : args) branches.push_back({{}, s_.True(), Scale(v, Rational(-1))});
+    return Scale(Max(std::move(branches)), Rational(-1));
+  }
+  if (name == "abs") {
+    return Max({{{}, s_.True(), args[0]}, {{}, s_.True(), Scale(args[0], Rational(-1))}});
+  }
+  if (name == "rsqrt") return Inverse(Call("sqrt", args));
+  if (name == "pow") {
+    if (auto e = number(1)) {
+      if (e->IsInteger() && e->num() >= -8 && e->num() <= 8) {
+        return Power(args[0], static_cast<int>(e->num()));
+      }
+      if (*e == Rational(1, 2)) return Call("sqrt", {args[0]});
+      if (*e == Rational(-1, 2)) return Inverse(Call("sqrt", {args[0]}));
+    }
+  }
+  if (name == "exp" && number(0) == Rational(0)) return Number(Rational(1));
+  if (name == "log" && number(0) == Rational(1)) return Zero();
+  if (name == "sqrt" && (number(0) == Rational(0) || number(0) == Rational(1))) return args[0];
+  if (name == "exp" && exp_fact_ && s_[args[0]].terms.size() >= 1) {
+    OpenTerm product;
+    product.guard = s_.True();
+    const auto terms = s_[args[0]].terms;
+    for (const auto& [b, c] : terms) {
+      // The sign becomes the exponent, so that exp(-m) cancels exp(m).
+      FactorData f;
+      f.kind = FactorKind::kFn;
+      f.name = "exp";
+      f.args = {s_.Intern(ValueData{{{b, c.num() < 0 ? -c : c}}, {}})};
+      product.factors.emplace_back(s_.Intern(std::move(f)), c.num() < 0 ? -1 : 1);
+    }
+    facts_.insert("exp(a+b) = exp(a) exp(b)");
+    return Close(product);
+  }
+  FactorData f;
+  f.kind = FactorKind::kFn;
+  f.name = name;
+  f.args = args;
+  OpenTerm t;
+  t.guard = s_.True();
+  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  return Close(t);
+}
+
+Guard Algebra::ValueGe(Value v) {
+  if (s_[v].terms.empty()) return s_.True();
+  if (auto p = AsPoly(v)) return s_.Ge(*p);
+  return s_.RawValueGuard(GuardKind::kValueGe, Scale(v, Content(s_[v]).Inverse()));
+}
+
+Guard Algebra::ValueEq(Value v) {
+  if (s_[v].terms.empty()) return s_.True();
+  if (auto p = AsPoly(v)) return s_.Eq(*p);
+  Value a = Scale(v, Content(s_[v]).Inverse());
+  Value b = Scale(a, Rational(-1));
+  return s_.RawValueGuard(GuardKind::kValueEq, std::min(a, b));
+}
+
+Poly Algebra::Replace(Poly p, const Replacement& r) {
+  return Substitution::Replacing(*this, r).Apply(p, 0);
+}
+Guard Algebra::Replace(Guard g, const Replacement& r) {
+  return Substitution::Replacing(*this, r).Apply(g, 0);
+}
+Factor Algebra::Replace(Factor f, const Replacement& r) {
+  return Substitution::Replacing(*this, r).Apply(f, 0);
+}
+Value Algebra::Replace(Value v, const Replacement& r) {
+  return Substitution::Replacing(*this, r).Apply(v, 0);
+}
+
+}  // namespace tandem::prover

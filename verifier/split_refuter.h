@@ -1,0 +1,32 @@
+// Looks for numbers that contradict a row of a factor table. Small sizes first.
+#ifndef TANDEM_VERIFIER_SPLIT_REFUTER_H_
+#define TANDEM_VERIFIER_SPLIT_REFUTER_H_
+
+#include <optional>
+
+#include "pcg/factor_table.h"
+#include "pcg/op_instance.h"
+#include "verifier/verdict.h"
+
+namespace tandem::prover {
+
+// Claims and loops of the row do not fit together (an input is said to be whole where the local
+// operator wants a piece, ...); the text says which.
+std::optional<std::string> ShapeMismatch(const OpInstance& op, const SplitRow& row);
+
+struct RefuteOptions {
+  int samples = 40;
+  // Sizes that are not split keep the instance's extents (if the instance is small enough).
+  bool own_extents = false;
+};
+
+struct RefuteResult {
+  std::optional<Counterexample> counterexample;
+  int64_t points = 0;  // outputs compared
+};
+
+RefuteResult RefuteSplit(const OpInstance& op, const SplitRow& row, const RefuteOptions& options);
+
+}  // namespace tandem::prover
+
+#endif  // TANDEM_VERIFIER_SPLIT_REFUTER_H_
