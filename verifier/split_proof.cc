@@ -82,7 +82,6 @@ class SplitProof {
     if (own_extents_) {
       std::string sizes;
       for (size_t i = 0; i < op_.sizes.size(); ++i) {
-        if (static_cast<int>(i) == row_.size) continue;
         absl::StrAppend(&sizes, " ", op_.sizes[i].name, "=", op_.sizes[i].extent);
       }
       c.assumptions.push_back("sizes" + sizes);
@@ -108,6 +107,7 @@ class SplitProof {
         Poly base = row_.needs_offset ? store_.Mul(store_.Of(device_), m) : zero;
         whole_.push_back({{degree_, m}, n, zero});
         piece_.push_back({{m}, n, base});
+        if (own_extents_) solver_.Assume(store_.Eq(store_.Sub(n, store_.Const(size.extent))));
         continue;
       }
       Poly n = size.constant || own_extents_ ? store_.Const(size.extent)
@@ -273,7 +273,6 @@ Verdict ProveSplit(const OpInstance& op, const SplitRow& row) {
     return Refuted{std::move(e)};
   }
   Attempt attempt = TryToProve(op, row, /*own_extents=*/false);
-  bool own_extents = false;
   prover::RefuteOptions options;
   if (attempt.why_not.empty()) {
     // A prover that distrusts itself: a few numbers, also for what is proved.
@@ -286,7 +285,10 @@ Verdict ProveSplit(const OpInstance& op, const SplitRow& row) {
   }
   auto refutation = prover::RefuteSplit(op, row, options);
   if (refutation.counterexample) return Refuted{*refutation.counterexample};
-  Attempt numeric = TryToProve(op, row, own_extents = true);
+  options.own_extents = true;
+  refutation = prover::RefuteSplit(op, row, options);
+  if (refutation.counterexample) return Refuted{*refutation.counterexample};
+  Attempt numeric = TryToProve(op, row, /*own_extents=*/true);
   if (numeric.why_not.empty()) return Proved{std::move(numeric.certificate)};
   return Unknown{attempt.why_not};
 }

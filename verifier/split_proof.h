@@ -28,7 +28,7 @@ namespace tandem {
 std::string SplitStatement(const OpInstance& instance, const SplitRow& row);
 
 // One proof, nothing remembered. If the row does not hold for all sizes by this prover's means, it is
-// tried for the instance's own extents of the sizes that are not split; the certificate says so.
+// tried for the instance's own extents and all degrees that divide; the certificate says so.
 Verdict ProveSplit(const OpInstance& instance, const SplitRow& row);
 
 // Remembers verdicts by statement (equal operators of equal structure are proved once).

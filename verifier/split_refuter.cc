@@ -33,6 +33,12 @@ class Sample {
     int64_t high = seed < 12 ? 2 : 3;
     degree_ = row.size < 0 ? random.In(2, 3) : random.In(seed < 4 ? 2 : 1, 3);
     piece_ = random.In(1, high);
+    if (options.own_extents && row.size >= 0) {
+      int64_t extent = op.sizes[static_cast<size_t>(row.size)].extent;
+      degree_ = random.In(1, std::min<int64_t>(extent, 8));
+      if (extent % degree_ != 0) throw OutOfRange();
+      piece_ = extent / degree_;
+    }
     whole_.resize(op.sizes.size());
     for (size_t i = 0; i < op.sizes.size(); ++i) {
       const SizeVar& size = op.sizes[i];

@@ -16,7 +16,7 @@ std::optional<std::string> ShapeMismatch(const OpInstance& op, const SplitRow& r
 
 struct RefuteOptions {
   int samples = 40;
-  // Sizes that are not split keep the instance's extents (if the instance is small enough).
+  // Sizes keep the instance's extents; the degree is one of the divisors.
   bool own_extents = false;
 };
 

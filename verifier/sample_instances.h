@@ -1,0 +1,24 @@
+// Test support: an instance of any operator, with small shapes made up from its signature, so that
+// tests can walk all operators there are.
+#ifndef TANDEM_VERIFIER_SAMPLE_INSTANCES_H_
+#define TANDEM_VERIFIER_SAMPLE_INSTANCES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "pcg/op_instance.h"
+#include "pcg/op_spec.h"
+
+namespace tandem {
+
+// Instances of `spec`, with attributes that fit. Error if none can be made up.
+absl::StatusOr<OpInstance> SampleInstance(const OpSpec& spec);
+
+// The only operator of a text, applied. Aborts the test on errors.
+OpInstance InstanceOfText(const std::string& text, const std::vector<FactoredShape>& inputs,
+                          const Attributes& attributes = {});
+
+}  // namespace tandem
+
+#endif  // TANDEM_VERIFIER_SAMPLE_INSTANCES_H_
