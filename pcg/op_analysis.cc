@@ -25,6 +25,7 @@ struct ContractionSite {
 
 struct Features {
   int gemms = 0;
+  int thin = 0;  // matrix times vector
   int convolutions = 0;
   bool exp = false;
   bool reduction = false;
@@ -60,6 +61,7 @@ class Analysis {
 
   double flops = 0;
   double contraction_flops = 0;
+  double thin_flops = 0;
   Features features;
   std::vector<ContractionSite> sites;
   const std::vector<double>& reads() const { return reads_; }
@@ -188,18 +190,23 @@ class Analysis {
       return a.count(v.var) > 0 && b.count(v.var) > 0;
     });
     const std::vector<int>& target = op_.equations[static_cast<size_t>(equation_)].vars;
-    const bool crosswise = std::any_of(target.begin(), target.end(),
-                                       [&](int v) { return a.count(v) + b.count(v) == 1; });
-    if (!contracted || !crosswise) return;
-    contraction_flops += 2 * terms;
+    const auto alone = [&](const std::set<int>& in, const std::set<int>& out) {
+      return std::any_of(target.begin(), target.end(),
+                         [&](int v) { return in.count(v) > out.count(v); });
+    };
+    if (!contracted || (!alone(a, b) && !alone(b, a))) return;
     site.equation = equation_;
     site.reduce = id;
     site.data_dependent = shape.data_dependent;
     site.windowed = !shape.determined.empty() || IsWindowedRead(op_, op_.exprs[site.reads[0]]) ||
                     IsWindowedRead(op_, op_.exprs[site.reads[1]]);
     if (!product.guards.empty()) site.scaled = true;
-    if (!site.data_dependent) ++(site.windowed ? features.convolutions : features.gemms);
     sites.push_back(site);
+    // A matrix times a vector, as the gradient of a norm's scale has it.
+    const bool thin = !site.windowed && (!alone(a, b) || !alone(b, a));
+    (thin ? thin_flops : contraction_flops) += 2 * terms;
+    if (site.data_dependent) return;
+    ++(site.windowed ? features.convolutions : thin ? features.thin : features.gemms);
   }
 
   const OpInstance& op_;
@@ -248,9 +255,9 @@ std::optional<Contraction> ContractionAt(const OpInstance& op, const Contraction
 OpClass KindOf(const OpInstance& op, const Features& f, double flops) {
   if (f.gemms >= 2 && f.exp) return OpClass::kAttention;
   if (f.convolutions > 0) return OpClass::kConv;
-  if (f.gemms > 0) return OpClass::kGemm;
+  if (f.gemms > 0 || (f.thin > 0 && !f.spread_reduction)) return OpClass::kGemm;
   if (f.exp && f.spread_reduction) return OpClass::kSoftmax;
-  if (f.data_dependent) return OpClass::kEmbedding;
+  if (f.data_dependent && !f.windowed) return OpClass::kEmbedding;
   if (f.reduction) {
     if (f.windowed) return OpClass::kPool;
     return f.spread_reduction ? OpClass::kNorm : OpClass::kReduction;
@@ -277,6 +284,7 @@ OpCost AnalyzeOp(const OpInstance& instance, const std::vector<int64_t>& extents
   cost.flops = analysis.flops;
   cost.contraction_flops = analysis.contraction_flops;
   cost.kind = KindOf(instance, analysis.features, analysis.flops);
+  if (cost.kind == OpClass::kGemm) cost.contraction_flops += analysis.thin_flops;
   for (int i = 0; i < instance.num_inputs; ++i) {
     const auto at = static_cast<size_t>(i);
     cost.bytes_read += static_cast<double>(input_bytes[at]) *

@@ -201,6 +201,29 @@ TEST_CASE("One-hot sums are reads: an embedding costs its rows, not its vocabula
   }
 }
 
+TEST_CASE("A matrix times a vector is a contraction on its own, and part of a norm's gradient") {
+  InstanceBuilder b;
+  const int r = b.Size("b", 4), n = b.Size("n", 6);
+  const int dy = b.Input("dy", {{r}, {n}}), gamma = b.Input("gamma", {{n}});
+  const int i = b.Var(r), j = b.Var(n);
+  const ExprId product = b.Sum({j}, b.Mul(b.Read(dy, {i, j}), b.Read(gamma, {j})));
+  SECTION("alone") {
+    const int y = b.Output("y", {{r}});
+    b.Equation(y, {i}, product);
+    CHECK(Kind(b.op) == "gemm");
+    CHECK(Analyze(b.op).contraction_flops == 2 * 4 * 6);
+    CHECK(AsContraction(b.op)->n.empty());
+  }
+  SECTION("spread back over the row") {
+    const int dx = b.Output("dx", {{r}, {n}}), s = b.Tensor("s", {{r}});
+    b.Equation(s, {i}, product);
+    const int k = b.Var(r), l = b.Var(n);
+    b.Equation(dx, {k, l}, b.Sub(b.Read(dy, {k, l}), b.Read(s, {k})));
+    CHECK(Kind(b.op) == "norm");
+    CHECK(Analyze(b.op).contraction_flops == 0);
+  }
+}
+
 TEST_CASE("Slices and their gradients only move elements") {
   InstanceBuilder b;
   const int n = b.Size("n", 100), m = b.Size("m", 10);

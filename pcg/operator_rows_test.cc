@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pcg/autodiff.h"
 #include "pcg/factor_table.h"
 #include "pcg/interpreter.h"
 #include "pcg/layout.h"
@@ -231,6 +232,38 @@ TEST_CASE("Every row of every built-in operator holds when executed") {
     }
   }
   CHECK(rows > 300);
+}
+
+TEST_CASE("So does every row of every derived gradient operator") {
+  int gradients = 0;
+  for (const auto& [name, spec] : BuiltinOperators().specs()) {
+    const OpInstance op = InstancesOf(spec)[0];
+    std::vector<int> floats;
+    for (int i = 0; i < op.num_inputs; ++i) {
+      if (op.input(i).kind == ElementKind::kFloat) floats.push_back(i);
+    }
+    const auto derived = GradientsOf(op, floats);
+    if (!derived.ok()) continue;  // tested with differentiation
+    for (const GradientOp& gradient : *derived) {
+      std::vector<FactoredShape> shapes;
+      for (const GradientOp::Operand& operand : gradient.inputs) {
+        const bool input = operand.source == GradientOp::Source::kInput;
+        shapes.push_back(op.ShapeOf(operand.position + (input ? 0 : op.num_inputs)));
+      }
+      const auto instance = Instantiate(gradient.spec, gradient.attributes, shapes);
+      CAPTURE(name, gradient.spec.text);
+      REQUIRE(instance.ok());
+      ++gradients;
+      for (const SplitRow& row : FactorTable(*instance)) {
+        if (row.size >= 0 && instance->sizes[static_cast<size_t>(row.size)].extent % 2 != 0) {
+          continue;
+        }
+        CAPTURE(row.reason);
+        REQUIRE(Holds(*instance, row));
+      }
+    }
+  }
+  CHECK(gradients > 60);
 }
 
 std::vector<std::string> Reasons(const std::string& op) {
