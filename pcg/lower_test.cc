@@ -9,6 +9,7 @@
 
 #include "pcg/interpreter.h"
 #include "pcg/program_interpreter.h"
+#include "pcg/training.h"
 
 namespace tandem {
 namespace {
@@ -146,11 +147,15 @@ std::string Steps(const Program& program) {
 }
 
 HostTensor Values(const Tensor& tensor, std::mt19937& rng) {
+  // Second moments and step numbers are positive.
+  const bool positive = tensor.role == TensorRole::kState || tensor.role == TensorRole::kStepInput;
   HostTensor value;
   value.shape = PlainShape(tensor.shape);
   for (int64_t i = 0; i < ElementCount(tensor.shape); ++i) {
-    value.data.push_back(IsFloat(tensor.dtype) ? static_cast<double>(rng() % 2001) / 500 - 2
-                                               : static_cast<double>(rng() % 4));
+    const double x = static_cast<double>(rng() % 2001) / 500;
+    value.data.push_back(!IsFloat(tensor.dtype) ? static_cast<double>(rng() % 4)
+                         : positive             ? x + 0.5
+                                                : x - 2);
   }
   return value;
 }
@@ -490,6 +495,27 @@ TEST_CASE("Any strategy of a transformer's operators computes the serial graph")
                         {b.Node("logits", "matmul", {e, b.Weight("wo", {{8}, {4}})}), labels});
   b.graph.outputs = {e, s};
   CHECK(RunRandom(b.graph, 23, 120) > 50);
+}
+
+TEST_CASE("Any strategy of a derived training graph computes the serial graph") {
+  Builder b;
+  const TensorId ids = b.Input("ids", {{4}, {2}}, DType::kI64);
+  const TensorId x = b.Node("x", "embedding", {ids, b.Weight("table", {{4}, {4}})});
+  const TensorId n =
+      b.Node("n", "layer_norm", {x, b.Weight("gamma", {{4}}), b.Weight("beta", {{4}})});
+  const TensorId q = b.Node("q", "matmul", {n, b.Weight("wq", {{4}, {4}})});
+  const TensorId k = b.Node("k", "matmul", {n, b.Weight("wk", {{4}, {4}})});
+  const TensorId a =
+      b.Node("a", "causal_attention", {q, k, n}, Phase::kForward, {{"scale", AttrValue(0.5)}});
+  const TensorId r = b.Node("r", "add", {a, x});
+  b.graph.outputs = {b.Node("logits", "matmul", {r, b.Weight("wo", {{4}, {4}})})};
+  b.graph.batch = 4;
+  TrainingOptions options;
+  options.optimizer = "adamw";
+  absl::StatusOr<Graph> training = MakeTrainingGraph(b.graph, options);
+  INFO(training.status());
+  REQUIRE(training.ok());
+  CHECK(RunRandom(*training, 41, 60) > 20);
 }
 
 TEST_CASE("Any strategy of convolutions, pooling and movement computes the serial graph") {
