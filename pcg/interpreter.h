@@ -1,6 +1,5 @@
-// The reference interpreter: evaluates operator instances and graphs in float64 (or on exact types,
-// for counterexamples) straight from the equations. Slow and simple by intent, but one-point sums
-// (an embedding's one-hot sum, the scatter of a windowed gradient) are solved, not searched.
+// The reference interpreter: evaluates operator instances and graphs in float64 straight from the
+// equations, with the loop nests of loop_nest.h.
 #ifndef TANDEM_PCG_INTERPRETER_H_
 #define TANDEM_PCG_INTERPRETER_H_
 
@@ -10,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "pcg/graph.h"
+#include "pcg/loop_nest.h"
 #include "pcg/op_instance.h"
 
 namespace tandem {
@@ -18,12 +18,6 @@ namespace tandem {
 struct HostTensor {
   std::vector<int64_t> shape;
   std::vector<double> data;
-};
-
-// Local evaluation: extents and index offsets of the piece this device holds. Empty = the whole.
-struct PieceOfOp {
-  std::vector<int64_t> extents;  // per size
-  std::vector<int64_t> offsets;  // per size: logical index = local index + offset where used as value
 };
 
 // Evaluates all outputs. Inputs in instance order. Reads out of range without an `else` are errors.

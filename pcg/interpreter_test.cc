@@ -1,0 +1,327 @@
+#include "pcg/interpreter.h"
+
+#include <chrono>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "pcg/naive_evaluator.h"
+#include "pcg/op_parser.h"
+#include "pcg/operator_samples.h"
+
+namespace tandem {
+namespace {
+
+class Random {
+ public:
+  double Uniform() {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<double>(state_ >> 11) / 9007199254740992.0;
+  }
+  HostTensor Tensor(const FactoredShape& shape, int64_t index_below, bool positive) {
+    HostTensor tensor;
+    tensor.shape = PlainShape(shape);
+    for (int64_t i = ElementCount(shape); i > 0; --i) {
+      const double u = Uniform();
+      tensor.data.push_back(index_below > 0 ? std::floor(u * static_cast<double>(index_below))
+                            : positive      ? 0.5 + u
+                                            : 2 * u - 1);
+    }
+    return tensor;
+  }
+
+ private:
+  uint64_t state_ = 12345;
+};
+
+std::vector<HostTensor> InputsOf(const OperatorSample& sample, Random& random) {
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < sample.inputs.size(); ++i) {
+    const int64_t below = i < sample.index_below.size() ? sample.index_below[i] : 0;
+    inputs.push_back(random.Tensor(sample.inputs[i], below, sample.positive));
+  }
+  return inputs;
+}
+
+std::vector<const HostTensor*> Pointers(const std::vector<HostTensor>& tensors) {
+  std::vector<const HostTensor*> out;
+  for (const HostTensor& tensor : tensors) out.push_back(&tensor);
+  return out;
+}
+
+OpInstance Make(const std::string& op, const Attributes& attributes,
+                const std::vector<FactoredShape>& inputs) {
+  auto instance = Instantiate(**BuiltinOperators().Get(op), attributes, inputs);
+  INFO(op << ": " << instance.status().ToString());
+  REQUIRE(instance.ok());
+  return *std::move(instance);
+}
+
+void CheckSame(const HostTensor& got, const HostTensor& want) {
+  REQUIRE(got.shape == want.shape);
+  REQUIRE(got.data.size() == want.data.size());
+  for (size_t i = 0; i < got.data.size(); ++i) {
+    INFO("element " << i);
+    if (std::isinf(want.data[i])) {
+      REQUIRE(got.data[i] == want.data[i]);
+    } else {
+      REQUIRE(got.data[i] == Approx(want.data[i]).epsilon(1e-12).margin(1e-12));
+    }
+  }
+}
+
+TEST_CASE("every built-in operator has a sample and evaluates as its equations say") {
+  std::set<std::string> sampled;
+  Random random;
+  for (const OperatorSample& sample : OperatorSamples()) {
+    sampled.insert(sample.op);
+    const OpInstance instance = Make(sample.op, sample.attributes, sample.inputs);
+    INFO(ToString(instance));
+    const std::vector<HostTensor> inputs = InputsOf(sample, random);
+    auto outputs = Evaluate(instance, Pointers(inputs));
+    INFO(outputs.status().ToString());
+    REQUIRE(outputs.ok());
+    const std::vector<HostTensor> want = NaiveEvaluator(instance, Pointers(inputs)).Run();
+    REQUIRE(outputs->size() == want.size());
+    for (size_t o = 0; o < want.size(); ++o) CheckSame((*outputs)[o], want[o]);
+  }
+  for (const auto& [name, spec] : BuiltinOperators().specs()) {
+    INFO("add a sample of '" << name << "' to operator_samples.h");
+    CHECK(sampled.count(name) == 1);
+  }
+}
+
+TEST_CASE("factors change no value") {
+  Random random;
+  const HostTensor x = random.Tensor({{2}, {24}}, 0, false);
+  const auto run = [&](const FactoredShape& shape) {
+    const OpInstance op = Make("dropout", {{"ratio", 0.5}, {"seed", 3}}, {shape});
+    return Evaluate(op, {&x}).value()[0].data;
+  };
+  CHECK(run({{2}, {24}}) == run({{2}, {4, 6}}));
+  CHECK(run({{2}, {24}}) == run({{2}, {2, 3, 4}}));
+}
+
+TEST_CASE("ties of argmax go to the lowest index") {
+  const HostTensor x{{2, 4}, {1, 3, 3, 2, 5, 5, 5, 5}};
+  CHECK(Evaluate(Make("argmax", {{"rank_c", 0}}, {{{2}, {4}}}), {&x}).value()[0].data ==
+        std::vector<double>{1, 0});
+}
+
+TEST_CASE("random numbers are spread evenly and depend on seed and index only") {
+  const HostTensor x{{10000}, std::vector<double>(10000, 1)};
+  const auto kept = [&](int64_t seed) {
+    const OpInstance op = Make("dropout", {{"ratio", 0.25}, {"seed", seed}}, {{{10000}}});
+    double sum = 0;
+    for (double v : Evaluate(op, {&x}).value()[0].data) sum += v;
+    return sum;
+  };
+  CHECK(kept(1) == Approx(10000).epsilon(0.02));
+  CHECK(kept(1) != kept(2));
+  CHECK(kept(1) == kept(1));
+}
+
+// The pieces of an operator, evaluated one by one.
+TEST_CASE("a piece knows its place: split vocabulary, split query, split dropout") {
+  Random random;
+  SECTION("embedding rows: partial sums") {
+    const OpInstance op = Make("embedding", {}, {{{6}}, {{8}, {3}}});
+    const HostTensor ids = random.Tensor({{6}}, 8, false), table = random.Tensor({{8}, {3}}, 0, false);
+    const HostTensor whole = Evaluate(op, {&ids, &table}).value()[0];
+    std::vector<double> sum(whole.data.size(), 0);
+    for (int64_t p = 0; p < 4; ++p) {
+      PieceOfOp piece;
+      for (const SizeVar& size : op.sizes) {
+        piece.extents.push_back(size.name == "v" ? 2 : size.extent);
+        piece.offsets.push_back(size.name == "v" ? 2 * p : 0);
+      }
+      HostTensor rows{{2, 3}, {table.data.begin() + p * 6, table.data.begin() + p * 6 + 6}};
+      const HostTensor part = Evaluate(op, {&ids, &rows}, piece).value()[0];
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += part.data[i];
+    }
+    CHECK(sum == whole.data);
+  }
+  SECTION("causal attention: query rows") {
+    const OpInstance op = Make("causal_attention", {{"scale", 1.0}}, {{{1}, {4}, {2}}, {{1}, {4}, {2}}, {{1}, {4}, {2}}});
+    const HostTensor q = random.Tensor({{1}, {4}, {2}}, 0, false);
+    const HostTensor whole = Evaluate(op, {&q, &q, &q}).value()[0];
+    for (int64_t p = 0; p < 2; ++p) {
+      PieceOfOp piece;
+      for (const SizeVar& size : op.sizes) {
+        piece.extents.push_back(size.name == "s" ? 2 : size.extent);
+        piece.offsets.push_back(size.name == "s" ? 2 * p : 0);
+      }
+      HostTensor rows{{1, 2, 2}, {q.data.begin() + p * 4, q.data.begin() + p * 4 + 4}};
+      const HostTensor part = Evaluate(op, {&rows, &q, &q}, piece).value()[0];
+      for (size_t i = 0; i < 4; ++i) CHECK(part.data[i] == Approx(whole.data[static_cast<size_t>(p) * 4 + i]));
+    }
+  }
+  SECTION("mean: a piece divides by the logical size") {
+    const OpInstance op = Make("reduce_mean", {{"rank_c", 0}, {"rank_r", 1}}, {{{4}}});
+    const HostTensor half{{2}, {1, 2}};
+    PieceOfOp piece{{2}, {0}};
+    CHECK(Evaluate(op, {&half}, piece).value()[0].data == std::vector<double>{0.75});
+  }
+}
+
+TEST_CASE("equalities in a guard are solved: windows, strides, mixed radix, scatter") {
+  Random random;
+  const char* text = R"(
+    operator conv_dx(g[n, k, y, z], f[k, c, r, s]; stride, h, w) -> dx[n, c, oh = h, ow = w] {
+      dx[b, i, p, q] = sum(o: k, u: y, v: z, dy: r, dz: s)
+        select(u * stride + dy - 1 == p and v * stride + dz - 1 == q, g[b, o, u, v] * f[o, i, dy, dz], 0)
+    }
+    operator scatter(ids[n]: int, g[n, e]; rows) -> table[v = rows, e] {
+      table[t, j] = sum(b: n) select(ids[b] == t, g[b, j], 0)
+    }
+    operator diagonal(x[n, m]) -> y[n, m] { y[i, j] = sum(k: n, l: m) select(k == i and l == j, x[k, l], 0) / 2 }
+    operator unfold(x[n]; w) -> y[m = w, k = w] { y[i, j] = sum(a: n) select(a == i * size(k) + j, x[a], 0) }
+    operator fold(x[m, k]; n) -> y[o = n] { y[a] = sum(i: m, j: k) select(a == i * size(k) + j, x[i, j], 0) }
+    operator twice(x[n]) -> y[n] { y[i] = sum(k: n) select(2 * k == i, x[k], 0) }
+    operator last(x[n, m]) -> y[n] { y[i] = max(k: m) select(k <= i, x[i, k], -inf) }
+    operator none(ids[n]: int, x[v]) -> y[n] { y[i] = sum(t: v) select(ids[i] == t + 100, x[t], 0) }
+  )";
+  OperatorLibrary library;
+  REQUIRE(library.AddText(text, "test").ok());
+  const std::vector<OperatorSample> samples = {
+      {"conv_dx", {{"stride", 1}, {"h", 5}, {"w", 6}}, {{{2}, {4}, {5}, {6}}, {{4}, {3}, {3}, {3}}}},
+      {"conv_dx", {{"stride", 2}, {"h", 6}, {"w", 7}}, {{{2}, {4}, {3}, {3}}, {{4}, {3}, {3}, {3}}}},
+      {"conv_dx", {{"stride", 3}, {"h", 8}, {"w", 7}}, {{{1}, {1}, {3}, {3}}, {{1}, {1}, {2}, {2}}}},
+      {"scatter", {{"rows", 9}}, {{{20}}, {{20}, {4}}}, {9, 0}},
+      {"diagonal", {}, {{{3}, {4}}}},
+      {"unfold", {{"w", 3}}, {{{9}}}},
+      {"unfold", {{"w", 3}}, {{{3, 3}}}},
+      {"fold", {{"n", 12}}, {{{3}, {4}}}},
+      {"twice", {}, {{{7}}}},
+      {"last", {}, {{{4}, {6}}}},
+      {"none", {}, {{{5}}, {{6}}}, {6, 0}},
+  };
+  for (const OperatorSample& sample : samples) {
+    auto instance = Instantiate(**library.Get(sample.op), sample.attributes, sample.inputs);
+    INFO(instance.status().ToString());
+    REQUIRE(instance.ok());
+    INFO(ToString(*instance));
+    const std::vector<HostTensor> inputs = InputsOf(sample, random);
+    auto outputs = Evaluate(*instance, Pointers(inputs));
+    INFO(outputs.status().ToString());
+    REQUIRE(outputs.ok());
+    CheckSame((*outputs)[0], NaiveEvaluator(*instance, Pointers(inputs)).Run()[0]);
+  }
+}
+
+TEST_CASE("reads out of range without else are errors, unless they are not taken") {
+  OperatorLibrary library;
+  REQUIRE(library.AddText("operator bad(x[n]) -> y[n] { y[i] = x[i + 1] }\n"
+                          "operator good(x[n]) -> y[n] { y[i] = select(i + 1 < size(n), x[i + 1], 0) }\n"
+                          "operator edge(x[n]) -> y[n] { y[i] = x[i + 1] else -1 }",
+                          "test").ok());
+  const HostTensor x{{3}, {1, 2, 3}};
+  const auto run = [&](const char* op) {
+    return Evaluate(*Instantiate(**library.Get(op), {}, {{{3}}}), {&x});
+  };
+  REQUIRE_FALSE(run("bad").ok());
+  CHECK(run("bad").status().message() == "operator 'bad' reads 'x' out of range, computing 'y'");
+  CHECK(run("good").value()[0].data == std::vector<double>{2, 3, 0});
+  CHECK(run("edge").value()[0].data == std::vector<double>{2, 3, -1});
+}
+
+TEST_CASE("float kernels agree with double ones") {
+  Random random;
+  for (const OperatorSample& sample : OperatorSamples()) {
+    const OpInstance instance = Make(sample.op, sample.attributes, sample.inputs);
+    const std::vector<HostTensor> inputs = InputsOf(sample, random);
+    const LoopNest nest = LoopNest::Compile(instance).value();
+    std::vector<std::vector<float>> in, out;
+    for (const HostTensor& input : inputs) in.emplace_back(input.data.begin(), input.data.end());
+    for (int64_t elements : nest.output_elements()) out.emplace_back(static_cast<size_t>(elements));
+    std::vector<const float*> in_pointers;
+    std::vector<float*> out_pointers;
+    for (auto& v : in) in_pointers.push_back(v.data());
+    for (auto& v : out) out_pointers.push_back(v.data());
+    REQUIRE(nest.Run<float>(in_pointers, out_pointers).ok());
+    std::vector<HostTensor> rounded = inputs;
+    for (size_t i = 0; i < in.size(); ++i) rounded[i].data.assign(in[i].begin(), in[i].end());
+    const auto want = Evaluate(instance, Pointers(rounded)).value();
+    for (size_t o = 0; o < out.size(); ++o) {
+      for (size_t i = 0; i < out[o].size(); ++i) {
+        INFO(sample.op << " " << i);
+        if (std::isfinite(want[o].data[i])) {
+          REQUIRE(out[o][i] == Approx(want[o].data[i]).epsilon(2e-5).margin(2e-5));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a graph evaluates from its sources, and names what is missing") {
+  Graph graph;
+  graph.operators = BuiltinOperators();
+  Tensor x;
+  x.name = "x";
+  x.shape = {{2}};
+  x.role = TensorRole::kInput;
+  const TensorId a = graph.AddSource(x);
+  x.name = "two";
+  x.role = TensorRole::kConstant;
+  x.values = {2, 2};
+  const TensorId two = graph.AddSource(x);
+  Node node;
+  node.name = "m";
+  node.op = "mul";
+  node.inputs = {a, two};
+  const TensorId m = graph.node(*graph.AddNode(node)).outputs[0];
+  node.name = "r";
+  node.op = "relu";
+  node.inputs = {m};
+  const TensorId r = graph.node(*graph.AddNode(node)).outputs[0];
+  auto values = EvaluateGraph(graph, {{a, {{2}, {3, -1}}}}, {r, m});
+  REQUIRE(values.ok());
+  CHECK((*values)[r].data == std::vector<double>{6, 0});
+  CHECK((*values)[m].data == std::vector<double>{6, -2});
+  auto missing = EvaluateGraph(graph, {}, {r});
+  REQUIRE_FALSE(missing.ok());
+  CHECK(missing.status().message().find("tensor 'x' has no value") != absl::string_view::npos);
+  auto wrong = EvaluateGraph(graph, {{a, {{3}, {3, -1, 0}}}}, {r});
+  REQUIRE_FALSE(wrong.ok());
+  CHECK(wrong.status().message().find("node 'm': input 'x'") != absl::string_view::npos);
+}
+
+double SecondsOf(const OpInstance& op, Random& random, std::vector<int64_t> index_below = {}) {
+  OperatorSample sample;
+  for (int i = 0; i < op.num_inputs; ++i) sample.inputs.push_back(op.ShapeOf(i));
+  sample.index_below = std::move(index_below);
+  const std::vector<HostTensor> inputs = InputsOf(sample, random);
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(Evaluate(op, Pointers(inputs)).ok());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST_CASE("speed", "[.speed]") {
+  Random random;
+  const auto report = [&](const char* name, const OpInstance& op, double work,
+                          std::vector<int64_t> index_below = {}) {
+    const double seconds = SecondsOf(op, random, std::move(index_below));
+    WARN(name << ": " << seconds * 1e3 << " ms, " << seconds / work * 1e9 << " ns each of " << work);
+  };
+  report("matmul 512^3", Make("matmul", {}, {{{512}, {512}}, {{512}, {512}}}), 512.0 * 512 * 512);
+  report("batched 96x64x64x32", Make("matmul", {}, {{{96}, {64}, {32}}, {{96}, {32}, {64}}}), 96.0 * 64 * 64 * 32);
+  report("conv 3x3", Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
+                          {{{4}, {64}, {28}, {28}}, {{64}, {64}, {3}, {3}}}), 4.0 * 64 * 64 * 28 * 28 * 9);
+  report("conv 7x7 stride 2", Make("conv2d", {{"stride_h", 2}, {"stride_w", 2}, {"pad_top", 3}, {"pad_left", 3}, {"pad_bottom", 3}, {"pad_right", 3}},
+                          {{{4}, {3}, {112}, {112}}, {{64}, {3}, {7}, {7}}}), 4.0 * 64 * 3 * 56 * 56 * 49);
+  report("depthwise 3x3", Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
+                          {{{4}, {64}, {28}, {28}}, {{64}, {1}, {3}, {3}}}), 4.0 * 64 * 28 * 28 * 9);
+  report("max_pool", Make("max_pool2d", {{"kernel_h", 3}, {"kernel_w", 3}, {"stride_h", 2}, {"stride_w", 2}, {"pad_top", 1}, {"pad_left", 1}},
+                          {{{4}, {64}, {56}, {56}}}), 4.0 * 64 * 28 * 28 * 9);
+  report("gelu", Make("gelu", {}, {{{1024}, {1024}}}), 1024.0 * 1024);
+  report("add", Make("add", {}, {{{1024}, {1024}}, {{1024}}}), 1024.0 * 1024);
+  report("layer_norm", Make("layer_norm", {}, {{{1024}, {768}}, {{768}}, {{768}}}), 1024.0 * 768);
+  report("softmax", Make("softmax", {{"rank_c", 0}}, {{{8}, {12}, {128}, {128}}}), 8.0 * 12 * 128 * 128);
+  report("transpose", Make("transpose", {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}, {{{8}, {128}, {12}, {64}}}), 8.0 * 128 * 768);
+  report("embedding", Make("embedding", {}, {{{8}, {128}}, {{30000}, {768}}}), 8.0 * 128 * 768, {30000, 0});
+  report("cross_entropy", Make("cross_entropy", {}, {{{256}, {30000}}, {{256}}}), 256.0 * 30000, {0, 30000});
+  report("adam", Make("adam", {}, {{{1000000}}, {{1000000}}, {{1000000}}, {{1000000}}, {}, {}}), 1e6);
+}
+
+}  // namespace
+}  // namespace tandem

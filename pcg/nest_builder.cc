@@ -1,0 +1,683 @@
+// From an operator instance to stages: reductions are lifted out of expressions, guards of
+// reductions are collected, and equalities among them are solved for loop variables.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pcg/nest_ir.h"
+
+namespace tandem {
+namespace {
+
+// A variable that an equality of the guard fixes: (constant + vars + opaque) / divisor mod modulus,
+// in logical values.
+struct Solution {
+  int64_t constant = 0;
+  std::map<int, int64_t> vars;
+  std::vector<std::pair<int64_t, ExprId>> opaque;
+  int64_t divisor = 1;
+  int64_t modulus = 0;  // 0: none
+};
+
+struct Lifted {
+  int tensor = -1;
+  std::vector<int> vars;
+};
+
+class StagesBuilder {
+ public:
+  StagesBuilder(const OpInstance& instance, const PieceOfOp& piece) : instance(instance) {
+    for (size_t s = 0; s < instance.sizes.size(); ++s) {
+      const int64_t whole = instance.sizes[s].extent;
+      size_extents.push_back(s < piece.extents.size() ? piece.extents[s] : whole);
+      size_offsets.push_back(s < piece.offsets.size() ? piece.offsets[s] : 0);
+    }
+    for (const LoopVar& var : instance.vars) {
+      out.extents.push_back(size_extents[static_cast<size_t>(var.size)]);
+    }
+    int slots[3] = {0, 0, 0};
+    for (size_t t = 0; t < instance.tensors.size(); ++t) {
+      const int index = static_cast<int>(t);
+      const auto kind = index < instance.num_inputs ? NestTensor::Kind::kInput
+                        : index < instance.num_inputs + instance.num_outputs
+                            ? NestTensor::Kind::kOutput
+                            : NestTensor::Kind::kTemporary;
+      std::vector<int64_t> dims;
+      for (const std::vector<int>& dim : instance.tensors[t].dims) {
+        for (int size : dim) dims.push_back(size_extents[static_cast<size_t>(size)]);
+      }
+      AddTensor(kind, slots[static_cast<int>(kind)]++, instance.tensors[t].name, std::move(dims));
+    }
+    next_temporary_ = slots[static_cast<int>(NestTensor::Kind::kTemporary)];
+  }
+
+  int AddTensor(NestTensor::Kind kind, int slot, std::string name, std::vector<int64_t> dims) {
+    NestTensor tensor;
+    tensor.kind = kind;
+    tensor.slot = slot;
+    tensor.name = std::move(name);
+    tensor.strides.resize(dims.size());
+    for (size_t d = dims.size(); d-- > 0;) {
+      tensor.strides[d] = tensor.elements;
+      tensor.elements *= dims[d];
+    }
+    tensor.dims = std::move(dims);
+    out.tensors.push_back(std::move(tensor));
+    return static_cast<int>(out.tensors.size()) - 1;
+  }
+
+  int AddTemporary(std::vector<int64_t> dims) {
+    return AddTensor(NestTensor::Kind::kTemporary, next_temporary_++, "a reduction", std::move(dims));
+  }
+
+  int64_t OffsetOf(int var) const {
+    return size_offsets[static_cast<size_t>(instance.vars[static_cast<size_t>(var)].size)];
+  }
+  int64_t WholeExtent(int var) const {
+    const int size = instance.vars[static_cast<size_t>(var)].size;
+    return instance.sizes[static_cast<size_t>(size)].extent;
+  }
+
+  // Free variables of an expression.
+  std::set<int> FreeVars(ExprId id) const {
+    const ExprNode& node = instance.exprs[id];
+    std::set<int> vars;
+    if (node.kind == ExprKind::kVar) vars.insert(node.ref);
+    for (ExprId arg : node.args) vars.merge(FreeVars(arg));
+    for (const BoundVar& bound : node.bound) vars.erase(bound.var);
+    return vars;
+  }
+
+  const OpInstance& instance;
+  std::vector<int64_t> size_extents;
+  std::vector<int64_t> size_offsets;
+  NestStages out;
+  std::map<int, Lifted> lifted;  // by expression
+
+ private:
+  int next_temporary_ = 0;
+};
+
+class StageBuilder {
+ public:
+  explicit StageBuilder(StagesBuilder& all, bool lenient) : all_(all) { stage_.lenient = lenient; }
+
+  absl::Status Plain(int target, const std::vector<int>& vars, ExprId body) {
+    stage_.target = target;
+    stage_.free_vars = vars;
+    for (int var : vars) stage_.index.push_back(Local(var));
+    stage_.factors.push_back(Value(body));
+    return Finish();
+  }
+
+  absl::Status Reduction(int target, const std::vector<int>& vars, const ExprNode& reduce) {
+    stage_.target = target;
+    stage_.reduction = reduce.name == "sum"    ? NestReduction::kSum
+                       : reduce.name == "prod" ? NestReduction::kProd
+                       : reduce.name == "max"  ? NestReduction::kMax
+                       : reduce.name == "min"  ? NestReduction::kMin
+                                               : NestReduction::kArgMax;
+    std::vector<int> bound;
+    for (const BoundVar& var : reduce.bound) bound.push_back(var.var);
+    std::vector<ExprId> guards, factors, divisors;
+    if (stage_.reduction == NestReduction::kArgMax) {
+      factors.push_back(reduce.args[0]);
+    } else {
+      Product(reduce.args[0], guards, factors, divisors);
+    }
+    Solve(guards, bound, vars);
+    for (int var : vars) (solved_.count(var) == 0 ? stage_.free_vars : fixed_free_).push_back(var);
+    for (int var : bound) {
+      if (solved_.count(var) == 0) stage_.reduce_vars.push_back(var);
+    }
+    stage_.scatter = !fixed_free_.empty();
+    for (int var : vars) stage_.index.push_back(Local(var));
+    for (const auto& [var, solution] : solved_) GuardSolved(var, solution);
+    for (ExprId guard : guards) stage_.guards.push_back(Value(guard));
+    for (ExprId factor : factors) stage_.factors.push_back(Value(factor));
+    for (ExprId divisor : divisors) stage_.divisors.push_back(Value(divisor));
+    if (negative_) stage_.factors.push_back(Const(-1));
+    if (stage_.reduction == NestReduction::kArgMax) {
+      int position = Const(0);
+      for (int var : bound) {
+        position = Binary(NestOp::kMul, position, Const(static_cast<double>(all_.WholeExtent(var))));
+        position = Binary(NestOp::kAdd, position, Logical(var));
+      }
+      stage_.position = position;
+    }
+    return Finish();
+  }
+
+ private:
+  const OpInstance& instance() const { return all_.instance; }
+  const ExprNode& expr(ExprId id) const { return all_.instance.exprs[id]; }
+
+  absl::Status Finish() {
+    if (!status_.ok()) return status_;
+    all_.out.stages.push_back(std::move(stage_));
+    return absl::OkStatus();
+  }
+
+  // --- Guards and factors of a reduction's body.
+
+  bool IsIdentity(ExprId id) const {
+    const ExprNode& node = expr(id);
+    return node.kind == ExprKind::kNumber && node.number == Identity(stage_.reduction);
+  }
+
+  void Conjuncts(ExprId id, std::vector<ExprId>& guards) const {
+    const ExprNode& node = expr(id);
+    if (node.kind != ExprKind::kAnd) {
+      guards.push_back(id);
+      return;
+    }
+    for (ExprId arg : node.args) Conjuncts(arg, guards);
+  }
+
+  void Product(ExprId id, std::vector<ExprId>& guards, std::vector<ExprId>& factors,
+               std::vector<ExprId>& divisors) {
+    const ExprNode& node = expr(id);
+    const bool sum = stage_.reduction == NestReduction::kSum;
+    if (node.kind == ExprKind::kNoGrad) return Product(node.args[0], guards, factors, divisors);
+    if (node.kind == ExprKind::kSelect && IsIdentity(node.args[2])) {
+      Conjuncts(node.args[0], guards);
+      return Product(node.args[1], guards, factors, divisors);
+    }
+    if (sum && node.kind == ExprKind::kMul) {
+      Product(node.args[0], guards, factors, divisors);
+      return Product(node.args[1], guards, factors, divisors);
+    }
+    if (sum && node.kind == ExprKind::kDiv) {
+      divisors.push_back(node.args[1]);
+      return Product(node.args[0], guards, factors, divisors);
+    }
+    if (sum && node.kind == ExprKind::kNeg) {
+      negative_ = !negative_;
+      return Product(node.args[0], guards, factors, divisors);
+    }
+    factors.push_back(id);
+  }
+
+  // --- Solving equalities.
+
+  // number if the expression is an integer constant.
+  bool IntegerConstant(ExprId id, int64_t& value) const {
+    const ExprNode& node = expr(id);
+    double number = 0;
+    if (node.kind == ExprKind::kNumber) {
+      number = node.number;
+    } else if (node.kind == ExprKind::kSize) {
+      number = static_cast<double>(instance().sizes[static_cast<size_t>(node.ref)].extent);
+    } else if (node.kind == ExprKind::kMul || node.kind == ExprKind::kAdd) {
+      int64_t a = 0, b = 0;
+      if (!IntegerConstant(node.args[0], a) || !IntegerConstant(node.args[1], b)) return false;
+      value = node.kind == ExprKind::kMul ? a * b : a + b;
+      return true;
+    } else {
+      return false;
+    }
+    if (std::abs(number) > 1e15 || number != std::floor(number)) return false;
+    value = static_cast<int64_t>(number);
+    return true;
+  }
+
+  void Linearize(ExprId id, int64_t scale, Solution& out) const {
+    const ExprNode& node = expr(id);
+    int64_t constant = 0;
+    if (IntegerConstant(id, constant)) {
+      out.constant += scale * constant;
+    } else if (node.kind == ExprKind::kVar && solved_.count(node.ref) == 0) {
+      out.vars[node.ref] += scale;
+    } else if (node.kind == ExprKind::kAdd || node.kind == ExprKind::kSub) {
+      Linearize(node.args[0], scale, out);
+      Linearize(node.args[1], node.kind == ExprKind::kAdd ? scale : -scale, out);
+    } else if (node.kind == ExprKind::kNeg) {
+      Linearize(node.args[0], -scale, out);
+    } else if (node.kind == ExprKind::kMul && IntegerConstant(node.args[0], constant)) {
+      Linearize(node.args[1], scale * constant, out);
+    } else if (node.kind == ExprKind::kMul && IntegerConstant(node.args[1], constant)) {
+      Linearize(node.args[0], scale * constant, out);
+    } else {
+      out.opaque.emplace_back(scale, id);
+    }
+  }
+
+  // Variables that the opaque terms of an equation depend on, solved ones replaced.
+  void OpaqueDependencies(const Solution& equation, std::set<int>& vars) const {
+    for (const auto& [scale, id] : equation.opaque) {
+      for (int var : all_.FreeVars(id)) Depend(var, vars);
+    }
+  }
+
+  void Depend(int var, std::set<int>& vars) const {
+    if (!vars.insert(var).second) return;
+    const auto it = solved_.find(var);
+    if (it == solved_.end()) return;
+    for (const auto& [other, coefficient] : it->second.vars) Depend(other, vars);
+    OpaqueDependencies(it->second, vars);
+  }
+
+  // Variables of `pool` with a coefficient in the equation on which the rest of it does not depend.
+  std::vector<int> Candidates(const Solution& equation, const std::vector<int>& pool) const {
+    std::set<int> elsewhere;
+    OpaqueDependencies(equation, elsewhere);
+    std::vector<int> out;
+    for (int var : pool) {
+      const auto it = equation.vars.find(var);
+      if (it != equation.vars.end() && it->second != 0 && elsewhere.count(var) == 0) out.push_back(var);
+    }
+    return out;
+  }
+
+  void Solve(std::vector<ExprId>& guards, const std::vector<int>& bound, const std::vector<int>& free) {
+    std::vector<ExprId> kept;
+    for (ExprId guard : guards) {
+      const ExprNode& node = expr(guard);
+      if (node.kind != ExprKind::kCompare || node.name != "==") {
+        kept.push_back(guard);
+        continue;
+      }
+      Solution equation;  // left - right == 0
+      Linearize(node.args[0], 1, equation);
+      Linearize(node.args[1], -1, equation);
+      if (!SolveFor(equation, Candidates(equation, bound), /*unit_only=*/false) &&
+          !SolveFor(equation, Candidates(equation, free), /*unit_only=*/true)) {
+        kept.push_back(guard);
+      }
+    }
+    guards = std::move(kept);
+  }
+
+  int64_t Extent(int var) const { return all_.out.extents[static_cast<size_t>(var)]; }
+
+  bool SolveFor(const Solution& equation, std::vector<int> candidates, bool unit_only) {
+    if (candidates.empty()) return false;
+    const auto coefficient = [&](int var) { return equation.vars.find(var)->second; };
+    std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) {
+      return std::abs(coefficient(a)) < std::abs(coefficient(b));
+    });
+    // Digits of mixed radix: coefficients 1, e1, e1*e2, ... of one sign. All are fixed at once.
+    std::vector<int> chain;
+    int64_t next = 1, chain_product = 1;
+    for (int var : candidates) {
+      const int64_t sign = coefficient(candidates[0]) < 0 ? -1 : 1;
+      if (coefficient(var) != sign * next) continue;
+      chain.push_back(var);
+      chain_product *= Extent(var);
+      next *= all_.WholeExtent(var);
+    }
+    int best = -1;
+    for (int var : candidates) {
+      if (unit_only && std::abs(coefficient(var)) != 1) continue;
+      const bool larger = best < 0 || Extent(var) > Extent(best);
+      if (larger) best = var;
+    }
+    if (chain.size() > 1 && (best < 0 || chain_product >= Extent(best))) {
+      SolveChain(equation, chain);
+      return true;
+    }
+    if (best < 0) return false;
+    const int64_t scale = coefficient(best);
+    Solution solution = Rest(equation, {best}, scale > 0 ? -1 : 1);
+    solution.divisor = std::abs(scale);
+    solved_.emplace(best, std::move(solution));
+    return true;
+  }
+
+  static Solution Rest(const Solution& equation, const std::vector<int>& vars, int64_t scale) {
+    Solution rest;
+    rest.constant = scale * equation.constant;
+    for (const auto& [var, coefficient] : equation.vars) {
+      const bool solved = std::find(vars.begin(), vars.end(), var) != vars.end();
+      if (!solved && coefficient != 0) rest.vars[var] = scale * coefficient;
+    }
+    for (const auto& [coefficient, id] : equation.opaque) rest.opaque.emplace_back(scale * coefficient, id);
+    return rest;
+  }
+
+  void SolveChain(const Solution& equation, const std::vector<int>& chain) {
+    const int64_t sign = equation.vars.find(chain[0])->second;
+    const Solution rest = Rest(equation, chain, -sign);
+    int64_t below = 1;
+    for (size_t i = 0; i < chain.size(); ++i) {
+      Solution digit = rest;
+      digit.divisor = below;
+      digit.modulus = i + 1 < chain.size() ? all_.WholeExtent(chain[i]) : 0;
+      below *= all_.WholeExtent(chain[i]);
+      in_chain_.insert(chain[i]);
+      solved_.emplace(chain[i], std::move(digit));
+    }
+  }
+
+  // The fixed value must be an index of this piece, and, without a chain, divide evenly.
+  void GuardSolved(int var, const Solution& solution) {
+    const int local = Local(var);
+    if (!KnownInRange(local, Extent(var))) {
+      NestNode node;
+      node.op = NestOp::kInRange;
+      node.number = static_cast<double>(Extent(var));
+      node.args = {local};
+      stage_.guards.push_back(AddNode(std::move(node)));
+    }
+    if (solution.divisor > 1 && in_chain_.count(var) == 0) {
+      const int rest = Binary(NestOp::kMod, Numerator(solution),
+                              Const(static_cast<double>(solution.divisor)));
+      stage_.guards.push_back(Binary(NestOp::kEq, rest, Const(0)));
+    }
+  }
+
+  bool KnownInRange(int node, int64_t extent) const {
+    const NestNode& entry = stage_.nodes[static_cast<size_t>(node)];
+    if (entry.op == NestOp::kMod) {
+      const NestNode& by = stage_.nodes[static_cast<size_t>(entry.args[1])];
+      return by.op == NestOp::kConst && by.number > 0 && by.number <= static_cast<double>(extent);
+    }
+    if (entry.op != NestOp::kAffine) return false;
+    const auto [low, high] = RangeOf(entry.affine, all_.out.extents);
+    return low >= 0 && high < extent;
+  }
+
+  // --- Nodes.
+
+  int AddNode(NestNode node) {
+    stage_.nodes.push_back(std::move(node));
+    return static_cast<int>(stage_.nodes.size()) - 1;
+  }
+
+  int Const(double number) {
+    NestNode node;
+    node.number = number;
+    return AddNode(std::move(node));
+  }
+
+  int Affine(IntAffine affine) {
+    NestNode node;
+    node.op = NestOp::kAffine;
+    node.affine = std::move(affine);
+    return AddNode(std::move(node));
+  }
+
+  // A node as integers, if it is.
+  bool AsAffine(int node, IntAffine& affine) const {
+    const NestNode& entry = stage_.nodes[static_cast<size_t>(node)];
+    if (entry.op == NestOp::kAffine) {
+      affine = entry.affine;
+      return true;
+    }
+    if (entry.op != NestOp::kConst || entry.number != std::floor(entry.number) ||
+        std::abs(entry.number) > 1e15) {
+      return false;
+    }
+    affine = {};
+    affine.constant = static_cast<int64_t>(entry.number);
+    return true;
+  }
+
+  int Binary(NestOp op, int a, int b) {
+    IntAffine left, right;
+    if (AsAffine(a, left) && AsAffine(b, right)) {
+      if (op == NestOp::kAdd) return Affine(Sum(left, right, 1));
+      if (op == NestOp::kSub) return Affine(Sum(left, right, -1));
+      if (op == NestOp::kMul && left.terms.empty()) return Affine(Scaled(right, left.constant));
+      if (op == NestOp::kMul && right.terms.empty()) return Affine(Scaled(left, right.constant));
+      const bool divides = op == NestOp::kFloorDiv || op == NestOp::kMod;
+      if (divides && right.terms.empty() && right.constant > 0) {
+        const int folded = Divided(op, left, right.constant);
+        if (folded >= 0) return folded;
+      }
+    }
+    NestNode node;
+    node.op = op;
+    node.args = {a, b};
+    return AddNode(std::move(node));
+  }
+
+  // (d*q + r) // d and % d where r is known to be in [0, d).
+  int Divided(NestOp op, const IntAffine& value, int64_t by) {
+    IntAffine multiple, rest;
+    for (const auto& [var, coefficient] : value.terms) {
+      (coefficient % by == 0 ? multiple : rest).terms.emplace_back(var, coefficient);
+    }
+    rest.constant = ((value.constant % by) + by) % by;
+    multiple.constant = value.constant - rest.constant;
+    const auto [low, high] = RangeOf(rest, all_.out.extents);
+    if (low < 0 || high >= by) return -1;
+    if (op == NestOp::kMod) return Affine(rest);
+    for (auto& [var, coefficient] : multiple.terms) coefficient /= by;
+    multiple.constant /= by;
+    return Affine(multiple);
+  }
+
+  int Unary(NestOp op, int a) {
+    IntAffine affine;
+    if (op == NestOp::kNeg && AsAffine(a, affine)) return Affine(Scaled(affine, -1));
+    NestNode node;
+    node.op = op;
+    node.args = {a};
+    return AddNode(std::move(node));
+  }
+
+  int Numerator(const Solution& solution) {
+    int value = Const(static_cast<double>(solution.constant));
+    for (const auto& [var, coefficient] : solution.vars) {
+      value = Binary(NestOp::kAdd, value,
+                     Binary(NestOp::kMul, Const(static_cast<double>(coefficient)), Logical(var)));
+    }
+    for (const auto& [coefficient, id] : solution.opaque) {
+      int term = Value(id);
+      if (coefficient != 1) term = Binary(NestOp::kMul, Const(static_cast<double>(coefficient)), term);
+      value = solution.constant == 0 && solution.vars.empty() && solution.opaque.size() == 1
+                  ? term
+                  : Binary(NestOp::kAdd, value, term);
+    }
+    return value;
+  }
+
+  // A loop variable's logical value.
+  int Logical(int var) {
+    const auto memo = logical_.find(var);
+    if (memo != logical_.end()) return memo->second;
+    int node = 0;
+    const auto it = solved_.find(var);
+    if (it == solved_.end()) {
+      IntAffine affine;
+      affine.constant = all_.OffsetOf(var);
+      affine.terms = {{var, 1}};
+      node = Affine(std::move(affine));
+    } else {
+      node = Numerator(it->second);
+      if (it->second.divisor > 1) {
+        node = Binary(NestOp::kFloorDiv, node, Const(static_cast<double>(it->second.divisor)));
+      }
+      if (it->second.modulus > 0) {
+        node = Binary(NestOp::kMod, node, Const(static_cast<double>(it->second.modulus)));
+      }
+    }
+    logical_.emplace(var, node);
+    return node;
+  }
+
+  int Local(int var) {
+    const int64_t offset = all_.OffsetOf(var);
+    const int logical = Logical(var);
+    return offset == 0 ? logical : Binary(NestOp::kSub, logical, Const(static_cast<double>(offset)));
+  }
+
+  int Index(ExprId id, int size) {
+    const ExprNode& node = expr(id);
+    const bool plain = node.kind == ExprKind::kVar &&
+                       instance().vars[static_cast<size_t>(node.ref)].size == size;
+    return plain ? Local(node.ref) : Value(id);
+  }
+
+  int Read(const ExprNode& expression) {
+    NestNode node;
+    node.op = NestOp::kRead;
+    node.tensor = expression.ref;
+    node.has_else = expression.has_else;
+    const InstanceOperand& operand = instance().tensors[static_cast<size_t>(expression.ref)];
+    for (size_t d = 0; d < operand.dims.size(); ++d) {
+      const ExprNode& index = expr(expression.args[d]);
+      if (index.kind == ExprKind::kTuple) {
+        for (size_t f = 0; f < operand.dims[d].size(); ++f) {
+          node.args.push_back(Index(index.args[f], operand.dims[d][f]));
+        }
+      } else {
+        node.args.push_back(Index(expression.args[d], operand.dims[d][0]));
+      }
+    }
+    if (expression.has_else) node.args.push_back(Value(expression.args.back()));
+    return AddNode(std::move(node));
+  }
+
+  // A reduction inside an expression: a temporary over the variables it depends on.
+  int Lift(ExprId id) {
+    auto it = all_.lifted.find(id.value);
+    if (it == all_.lifted.end()) {
+      Lifted lifted;
+      std::vector<int64_t> dims;
+      for (int var : all_.FreeVars(id)) {
+        lifted.vars.push_back(var);
+        dims.push_back(Extent(var));
+      }
+      lifted.tensor = all_.AddTemporary(std::move(dims));
+      absl::Status status = StageBuilder(all_, stage_.lenient || select_depth_ > 0)
+                                .Reduction(lifted.tensor, lifted.vars, expr(id));
+      if (!status.ok()) status_ = status;
+      it = all_.lifted.emplace(id.value, std::move(lifted)).first;
+    }
+    NestNode node;
+    node.op = NestOp::kRead;
+    node.tensor = it->second.tensor;
+    for (int var : it->second.vars) node.args.push_back(Local(var));
+    return AddNode(std::move(node));
+  }
+
+  int Value(ExprId id) {
+    const auto memo = values_.find(id.value);
+    if (memo != values_.end()) return memo->second;
+    const int node = Build(id);
+    values_.emplace(id.value, node);
+    return node;
+  }
+
+  int Build(ExprId id) {
+    const ExprNode& node = expr(id);
+    switch (node.kind) {
+      case ExprKind::kNumber:
+        return Const(node.number);
+      case ExprKind::kVar:
+        return Logical(node.ref);
+      case ExprKind::kSize:
+        return Const(static_cast<double>(instance().sizes[static_cast<size_t>(node.ref)].extent));
+      case ExprKind::kRead:
+        return Read(node);
+      case ExprKind::kReduce:
+        return Lift(id);
+      case ExprKind::kNoGrad:
+        return Value(node.args[0]);
+      case ExprKind::kNeg:
+        return Unary(NestOp::kNeg, Value(node.args[0]));
+      case ExprKind::kNot:
+        return Unary(NestOp::kNot, Value(node.args[0]));
+      case ExprKind::kSelect: {
+        NestNode select;
+        select.op = NestOp::kSelect;
+        select.args = {Value(node.args[0])};
+        ++select_depth_;
+        select.args.push_back(Value(node.args[1]));
+        select.args.push_back(Value(node.args[2]));
+        --select_depth_;
+        return AddNode(std::move(select));
+      }
+      case ExprKind::kCompare:
+        return Binary(Comparison(node.name), Value(node.args[0]), Value(node.args[1]));
+      case ExprKind::kCall:
+        return Call(node);
+      case ExprKind::kAttr:
+      case ExprKind::kTuple:
+        status_ = absl::InvalidArgumentError("an attribute or tuple is not a value of an instance");
+        return Const(0);
+      default: {
+        static constexpr std::pair<ExprKind, NestOp> kBinary[] = {
+            {ExprKind::kAdd, NestOp::kAdd},           {ExprKind::kSub, NestOp::kSub},
+            {ExprKind::kMul, NestOp::kMul},           {ExprKind::kDiv, NestOp::kDiv},
+            {ExprKind::kFloorDiv, NestOp::kFloorDiv}, {ExprKind::kMod, NestOp::kMod},
+            {ExprKind::kAnd, NestOp::kAnd},           {ExprKind::kOr, NestOp::kOr}};
+        for (const auto& [kind, op] : kBinary) {
+          if (kind != node.kind) continue;
+          const int left = Value(node.args[0]);  // in order: a stage's nodes are deterministic
+          return Binary(op, left, Value(node.args[1]));
+        }
+        status_ = absl::InternalError("unknown expression");
+        return Const(0);
+      }
+    }
+  }
+
+  static NestOp Comparison(const std::string& name) {
+    if (name == "==") return NestOp::kEq;
+    if (name == "!=") return NestOp::kNe;
+    if (name == "<") return NestOp::kLt;
+    if (name == "<=") return NestOp::kLe;
+    if (name == ">") return NestOp::kGt;
+    return NestOp::kGe;
+  }
+
+  int Call(const ExprNode& node) {
+    static const auto* const kFunctions = new std::map<std::string, NestOp>{
+        {"exp", NestOp::kExp},     {"log", NestOp::kLog},     {"sqrt", NestOp::kSqrt},
+        {"rsqrt", NestOp::kRsqrt}, {"tanh", NestOp::kTanh},   {"erf", NestOp::kErf},
+        {"sin", NestOp::kSin},     {"cos", NestOp::kCos},     {"abs", NestOp::kAbs},
+        {"sign", NestOp::kSign},   {"floor", NestOp::kFloor}, {"pow", NestOp::kPow},
+        {"max", NestOp::kMax},     {"min", NestOp::kMin},     {"isnan", NestOp::kIsNan},
+        {"uniform", NestOp::kUniform}};
+    const auto it = kFunctions->find(node.name);
+    if (it == kFunctions->end()) {
+      status_ = absl::InvalidArgumentError(absl::StrCat("unknown function '", node.name, "'"));
+      return Const(0);
+    }
+    NestNode call;
+    call.op = it->second;
+    for (ExprId arg : node.args) call.args.push_back(Value(arg));
+    return AddNode(std::move(call));
+  }
+
+  StagesBuilder& all_;
+  NestStage stage_;
+  std::map<int, Solution> solved_;
+  std::set<int> in_chain_;
+  std::vector<int> fixed_free_;
+  std::map<int, int> logical_;
+  std::map<int, int> values_;
+  absl::Status status_;
+  bool negative_ = false;
+  int select_depth_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<NestStages> BuildStages(const OpInstance& instance, const PieceOfOp& piece) {
+  for (const std::vector<int64_t>* list : {&piece.extents, &piece.offsets}) {
+    if (!list->empty() && list->size() != instance.sizes.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a piece of operator '", instance.op, "' gives ", list->size(), " values for ",
+                       instance.sizes.size(), " sizes"));
+    }
+  }
+  StagesBuilder builder(instance, piece);
+  for (const InstanceEquation& equation : instance.equations) {
+    ExprId body = equation.body;
+    while (instance.exprs[body].kind == ExprKind::kNoGrad) body = instance.exprs[body].args[0];
+    StageBuilder stage(builder, /*lenient=*/false);
+    absl::Status status = instance.exprs[body].kind == ExprKind::kReduce
+                              ? stage.Reduction(equation.target, equation.vars, instance.exprs[body])
+                              : stage.Plain(equation.target, equation.vars, body);
+    if (!status.ok()) return status;
+  }
+  return std::move(builder.out);
+}
+
+}  // namespace tandem
