@@ -50,7 +50,7 @@ class Lowering {
         resharder_(mesh_, cost) {}
 
   absl::StatusOr<Program> Run() {
-    if (absl::Status s = CheckSizes(); !s.ok()) return s;
+    if (absl::Status s = CheckStrategy(); !s.ok()) return s;
     if (absl::Status s = AddSources(); !s.ok()) return s;
     if (absl::Status s = PlaceNodes(); !s.ok()) return s;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -61,7 +61,7 @@ class Lowering {
   }
 
  private:
-  absl::Status CheckSizes() const {
+  absl::Status CheckStrategy() {
     if (strategy_.nodes.size() != graph_.nodes.size() ||
         strategy_.sources.size() != graph_.tensors.size()) {
       return absl::InvalidArgumentError(
@@ -72,6 +72,14 @@ class Lowering {
     for (size_t a = 0; a + 1 < mesh_.axes.size(); ++a) {
       if (mesh_.axes[a].temporal) {
         return absl::InvalidArgumentError("the temporal axis must be the mesh's last");
+      }
+    }
+    for (const Strategy::Relay& relay : strategy_.relays) {
+      if (!relay.tensor.valid() || relay.tensor.index() >= graph_.tensors.size() ||
+          !relays_.emplace(std::make_pair(relay.tensor, relay.phase), &relay).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("relay of tensor ", relay.tensor.value, " in the ", PhaseName(relay.phase),
+                         " phase: no such tensor, or its second relay"));
       }
     }
     return absl::OkStatus();
@@ -282,8 +290,9 @@ class Lowering {
   // The tensor in the wanted layout for a reader in `phase` and `reader` region.
   absl::StatusOr<BufferId> Want(TensorId tensor, Phase phase, const Layout& wanted, Region reader) {
     Held held = held_[tensor.index()];
-    for (const Strategy::Relay& relay : strategy_.relays) {
-      if (relay.tensor != tensor || relay.phase != phase || wanted == held.layout) continue;
+    const auto found = relays_.find({tensor, phase});
+    if (found != relays_.end() && wanted != held.layout) {
+      const Strategy::Relay& relay = *found->second;
       const bool once =
           relay.before_loop && held.region == Region::kBefore && !InLoop(relay.layout);
       absl::StatusOr<Held> next =
@@ -394,6 +403,7 @@ class Lowering {
   std::vector<NodeLayouts> layouts_;  // per node
   std::vector<Region> regions_;       // per node
   std::vector<std::vector<NodeId>> readers_;
+  std::map<std::pair<TensorId, Phase>, const Strategy::Relay*> relays_;
   std::map<std::tuple<TensorId, Phase, Region, Layout>, BufferId> copies_;
 };
 

@@ -362,6 +362,12 @@ TEST_CASE("What cannot be lowered is refused, with the node and a remedy") {
     plan.Store(mlp.w1, 0, 1);
     CHECK_THAT(message(plan), Catch::Contains("\"w1\"") && Catch::Contains("degree 5"));
   }
+  SECTION("two relays of one tensor in one phase") {
+    Plan plan(mlp.graph, MeshOf({2}));
+    plan.strategy.relays.assign(2,
+                                {mlp.h, Phase::kForward, Layout::Replicated(plan.strategy.mesh)});
+    CHECK_THAT(message(plan), Catch::Contains("second relay"));
+  }
   SECTION("a strategy of another graph") {
     Plan plan(mlp.graph, MeshOf({2}));
     plan.strategy.nodes.pop_back();
@@ -438,7 +444,7 @@ Strategy AnyStrategy(const Graph& graph, const Mesh& mesh, std::mt19937& rng) {
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
     const FactoredShape& shape = graph.tensors[t].shape;
     if (!graph.tensors[t].producer.valid()) strategy.sources[t] = any(shape);
-    if (pick(4) != 0) continue;
+    if (pick(4) != 0) continue;  // at most one relay a tensor
     strategy.relays.push_back({TensorId(static_cast<int64_t>(t)),
                                pick(2) == 0 ? Phase::kForward : Phase::kBackward, any(shape),
                                pick(2) == 0});
