@@ -89,7 +89,7 @@ class GraphSweep {
                                        "): no gradient: ", gradients.status().message()));
     }
     for (const GradientOp& gradient : **gradients) {
-      absl::Status status = AddGradient(node, gradient, (*gradients)->size());
+      absl::Status status = AddGradient(node, gradient);
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -121,7 +121,7 @@ class GraphSweep {
     return &cache_.emplace(std::move(key), *std::move(gradients)).first->second;
   }
 
-  absl::Status AddGradient(const Node& node, const GradientOp& gradient, size_t siblings) {
+  absl::Status AddGradient(const Node& node, const GradientOp& gradient) {
     Node backward;
     backward.op = gradient.spec.name;
     backward.attributes = gradient.attributes;
@@ -159,7 +159,9 @@ class GraphSweep {
       if (!status.ok()) return status;
     }
     backward.name = absl::StrCat(node.name, ".grad");
-    if (siblings > 1) absl::StrAppend(&backward.name, ".", gradient.gradient_of[0]);
+    if (gradient.gradient_of.size() == 1 && node.inputs.size() > 1) {
+      absl::StrAppend(&backward.name, ".", gradient.gradient_of[0]);
+    }
     auto added = graph_.AddNode(std::move(backward), dtypes);
     if (!added.ok()) {
       return absl::Status(added.status().code(),
