@@ -75,9 +75,11 @@ class ContractionCompiler {
     }
     for (int guard : stage_.guards) {
       const std::set<int> vars = VarsOf(stage_, guard);
-      const size_t side = Fits(vars, 1) ? 1 : 0;
-      if (!Fits(vars, side)) return false;
-      guards_[side].push_back(guard);
+      // In both sides, if it can: either may read out of range where it fails.
+      if (!Fits(vars, 0) && !Fits(vars, 1)) return false;
+      for (size_t side = 0; side < 2; ++side) {
+        if (Fits(vars, side)) guards_[side].push_back(guard);
+      }
     }
     return true;
   }
