@@ -1,9 +1,11 @@
 #include "runtime/run.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/data.h"
 #include "runtime/execution.h"
@@ -45,6 +47,20 @@ absl::StatusOr<DType> ExecutedType(const Plan& plan, const RunOptions& options, 
   }
 }
 
+absl::Status CheckBackend(const std::string& name) {
+  if (name == "cpu") return absl::OkStatus();
+  if (name != "cuda") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown back end '", name, "'; there are cpu and cuda"));
+  }
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCudaBackend();
+  if (!backend.ok()) return backend.status();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the cuda back end has ", (*backend)->devices(), " devices here (",
+                   (*backend)->versions(),
+                   "), but this version executes Programs on the CPU only; use --backend cpu"));
+}
+
 absl::Status CheckRanks(const Plan& plan, int64_t ranks) {
   if (plan.programs.empty()) {
     return absl::InvalidArgumentError(
@@ -60,10 +76,7 @@ absl::Status CheckRanks(const Plan& plan, int64_t ranks) {
 }  // namespace
 
 absl::StatusOr<RunResult> RunPlan(const Plan& plan, const RunOptions& options) {
-  if (options.backend != "cpu") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown back end '", options.backend, "'; there are cpu and cuda"));
-  }
+  if (absl::Status s = CheckBackend(options.backend); !s.ok()) return s;
   if (absl::Status s = CheckRanks(plan, options.ranks); !s.ok()) return s;
   RunResult result;
   RunData data;
