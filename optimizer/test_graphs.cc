@@ -53,14 +53,16 @@ Graph GraphMaker::Finish(std::vector<TensorId> outputs) {
   return std::move(graph_);
 }
 
-Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers) {
+Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers,
+               bool bias) {
   GraphMaker m("mlp", batch);
   TensorId x = m.Input("x", {batch, width});
   int64_t in = width;
   for (int i = 0; i < layers; ++i) {
-    const int64_t out = i + 1 == layers ? classes : hidden;
-    x = m.Op("linear", {x, m.Parameter(absl::StrCat("layers.", i, ".weight"), {in, out}),
-                        m.Parameter(absl::StrCat("layers.", i, ".bias"), {out})});
+    const int64_t out = i + 1 == layers ? classes : i % 2 == 0 ? hidden : width;
+    const TensorId w = m.Parameter(absl::StrCat("layers.", i, ".weight"), {in, out});
+    x = bias ? m.Op("linear", {x, w, m.Parameter(absl::StrCat("layers.", i, ".bias"), {out})})
+             : m.Op("matmul", {x, w});
     if (i + 1 < layers) x = m.Op("relu", {x});
     in = out;
   }
@@ -68,7 +70,7 @@ Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, in
 }
 
 Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, int64_t vocab,
-                       int blocks) {
+                       int blocks, bool bias) {
   GraphMaker m("transformer", batch);
   const int64_t width = heads * head_dim;
   const TensorId ids = m.Input("ids", {batch, seq}, DType::kI64);
@@ -78,7 +80,8 @@ Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_d
       return m.Parameter(absl::StrCat("layer.", i, ".", name), std::move(shape));
     };
     auto linear = [&](const std::string& name, TensorId in, int64_t from, int64_t to) {
-      return m.Op("linear", {in, p(name + ".weight", {from, to}), p(name + ".bias", {to})});
+      const TensorId w = p(name + ".weight", {from, to});
+      return bias ? m.Op("linear", {in, w, p(name + ".bias", {to})}) : m.Op("matmul", {in, w});
     };
     auto split = [&](TensorId t) {
       const TensorId r = m.Op(

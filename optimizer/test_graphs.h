@@ -24,10 +24,11 @@ class GraphMaker {
 };
 
 // x[batch, width] -> relu layers -> logits[batch, classes].
-Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers);
+Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers,
+               bool bias = true);
 // Token ids [batch, seq] -> embedding -> blocks of attention and MLP -> logits [batch, seq, vocab].
 Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, int64_t vocab,
-                       int blocks);
+                       int blocks, bool bias = true);
 
 // All built-in rules and rows taken as proved, for tests of the search alone.
 ProvedRuleSet TrustingRules();
