@@ -9,6 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/adjoint_sums.h"
+#include "pcg/output_patterns.h"
 #include "pcg/polynomial.h"
 
 namespace tandem {
@@ -17,18 +19,16 @@ namespace {
 constexpr size_t kMaxTerms =
     4;  // a longer adjoint becomes a tensor before it is multiplied further
 
-// One output's equation read backwards: where its whole body occurs in a product, the output itself
-// may stand (out = e / z in the gradient of softmax).
-struct OutputPattern {
-  int tensor = -1;
-  std::vector<int> vars;
-  Monomial body;
-};
-
 class Sweep {
  public:
   Sweep(const OpInstance& op, const AdjointStyle& style)
-      : op_(op), style_(style), use_outputs_(style.use_outputs), program_(op), x_(program_.exprs) {}
+      : op_(op),
+        style_(style),
+        use_outputs_(style.use_outputs),
+        program_(op),
+        x_(program_.exprs),
+        patterns_(op, x_),
+        sums_(op, x_, patterns_, program_.tensors, forward_) {}
 
   absl::StatusOr<AdjointProgram> Run(const std::vector<int>& wanted,
                                      const std::vector<GradientSeed>& seeds) {
@@ -43,7 +43,7 @@ class Sweep {
   }
 
  private:
-  using Equation = AdjointProgram::Equation;
+  using Equation = SymbolicEquation;
 
   // ---- set-up
   void Prepare(const std::vector<int>& wanted, const std::vector<GradientSeed>& seeds) {
@@ -71,7 +71,9 @@ class Sweep {
       program_.output_gradients.push_back(
           given ? AddTensor("d_" + op_.output(o).name, op_.output(o).dims) : -1);
     }
-    if (use_outputs_) FindPatterns();
+    for (const Equation& e : forward_) {
+      if (use_outputs_ && IsOutput(e.target)) patterns_.Add(e);
+    }
   }
 
   std::string SizeName(int size) const { return op_.sizes[static_cast<size_t>(size)].name; }
@@ -83,17 +85,6 @@ class Sweep {
 
   bool IsOutput(int tensor) const {
     return tensor >= op_.num_inputs && tensor < op_.num_inputs + op_.num_outputs;
-  }
-
-  void FindPatterns() {
-    for (const Equation& e : forward_) {
-      if (!IsOutput(e.target)) continue;
-      Monomial body = AsMonomial(x_, e.body);
-      const bool work = std::any_of(body.factors.begin(), body.factors.end(), [&](const auto& f) {
-        return f.second < 0 || x_[f.first].kind != ExprKind::kRead;
-      });
-      if (work && body.conditions.empty()) patterns_.push_back({e.target, e.vars, std::move(body)});
-    }
   }
 
   // Whether a gradient flows through the expression to a wanted input.
@@ -153,7 +144,7 @@ class Sweep {
                       ? x_.Read(e.target, op_.tensors[target].dims, e.vars)
                       : root_;
     root_read_ = x_.Read(e.target, op_.tensors[target].dims, e.vars);
-    return Propagate(root_, Finish(adjoint), e.vars);
+    return Propagate(root_, patterns_.Simplified(adjoint), e.vars);
   }
 
   ExprId Value(ExprId id) const { return id == root_ ? root_value_ : id; }
@@ -367,7 +358,7 @@ class Sweep {
         to.push_back(Linear(own));
       }
     }
-    adjoint_[t] = Sum(adjoint_[t], Scatter(adjoint, loops, from, to));
+    adjoint_[t] = Sum(adjoint_[t], sums_.Scatter(adjoint, loops, from, to));
     return absl::OkStatus();
   }
 
@@ -383,233 +374,6 @@ class Sweep {
       all = all.valid() ? x_.And(all, in) : in;
     }
     return all;
-  }
-
-  // sum over `loops` of `adjoint` where from == to, solved for as many loops as possible.
-  Polynomial Scatter(Polynomial adjoint, std::vector<int> loops, const std::vector<ExprId>& from,
-                     const std::vector<ExprId>& to) {
-    std::map<int, ExprId> solved;
-    std::vector<ExprId> guards;
-    const auto solve = [&](int var, ExprId value) {
-      for (auto& [v, e] : solved) e = x_.Substitute(e, {{var, value}});
-      solved[var] = value;
-      std::erase(loops, var);
-    };
-    std::vector<bool> done(from.size(), false);
-    for (size_t i = 0; i < from.size(); ++i) {
-      const ExprNode index = x_[from[i]], own = x_[to[i]];
-      if (index.kind != ExprKind::kVar || own.kind != ExprKind::kVar) continue;
-      if (std::find(loops.begin(), loops.end(), index.ref) == loops.end()) continue;
-      if (x_.vars()[static_cast<size_t>(index.ref)].size !=
-          x_.vars()[static_cast<size_t>(own.ref)].size) {
-        continue;
-      }
-      solve(index.ref, to[i]);
-      done[i] = true;
-    }
-    for (size_t i = 0; i < from.size(); ++i) {
-      if (done[i]) continue;
-      const ExprId index = x_.Substitute(from[i], solved);
-      const std::optional<std::pair<int, ExprId>> one = SolveForOne(index, to[i], loops);
-      if (one) {
-        solve(one->first, one->second);
-        const int size = x_.vars()[static_cast<size_t>(one->first)].size;
-        guards.push_back(x_.Compare(one->second, ">=", x_.Number(0)));
-        guards.push_back(x_.Compare(one->second, "<", x_.Size(size)));
-      } else {
-        guards.push_back(x_.Compare(index, "==", to[i]));
-      }
-    }
-    for (const int loop : std::vector<int>(loops)) {  // a dim that the text says is 1
-      const SizeVar& size =
-          op_.sizes[static_cast<size_t>(x_.vars()[static_cast<size_t>(loop)].size)];
-      if (size.constant && size.extent == 1) solve(loop, x_.Number(0));
-    }
-    adjoint = Substitute(x_, adjoint, solved);
-    for (ExprId guard : guards) adjoint = Guarded(x_, adjoint, x_.Substitute(guard, solved));
-    return SumOver(adjoint, loops);
-  }
-
-  // index == own with exactly one of `loops` in index, at coefficient 1 or -1: that loop's value.
-  std::optional<std::pair<int, ExprId>> SolveForOne(ExprId index, ExprId own,
-                                                    const std::vector<int>& loops) {
-    const std::optional<SymbolicExprs::Affine> affine = x_.AsAffine(index);
-    if (!affine) return std::nullopt;
-    int var = -1;
-    for (int loop : loops) {
-      if (affine->terms.count(loop) == 0) continue;
-      if (var >= 0) return std::nullopt;
-      var = loop;
-    }
-    if (var < 0) return std::nullopt;
-    const ExprId rest = x_.Substitute(index, {{var, x_.Number(0)}});
-    const double coefficient = affine->terms.at(var);
-    if (coefficient == 1) return std::make_pair(var, x_.Sub(own, rest));
-    if (coefficient == -1) return std::make_pair(var, x_.Sub(rest, own));
-    return std::nullopt;
-  }
-
-  // ---- sums
-  // sum over `loops`: what does not depend on them comes out, a sum for each thing that comes out.
-  Polynomial SumOver(const Polynomial& body, const std::vector<int>& loops) {
-    if (loops.empty()) return Finish(body);
-    struct Group {
-      Monomial outside;
-      std::vector<int> vars;
-      Polynomial inside;
-    };
-    std::vector<Group> groups;
-    for (const Monomial& term : Finish(body)) {
-      std::vector<int> left = loops;
-      const Monomial m = OnePointSolved(term, left);
-      Monomial outside, inside;
-      const auto split = [&](ExprId id) { return x_.UsesAny(id, left); };
-      for (const auto& f : m.factors) (split(f.first) ? inside : outside).factors.push_back(f);
-      for (ExprId c : m.conditions) (split(c) ? inside : outside).conditions.push_back(c);
-      inside.coefficient = IsZeroSum(inside, left) ? 0 : m.coefficient;
-      std::vector<int> used;
-      Polynomial times = {outside};
-      for (int var : left) {
-        const auto uses = [&](ExprId id) { return x_.UsesAny(id, {var}); };
-        const bool inner = std::any_of(inside.factors.begin(), inside.factors.end(),
-                                       [&](const auto& f) { return uses(f.first); }) ||
-                           std::any_of(inside.conditions.begin(), inside.conditions.end(), uses);
-        if (inner) used.push_back(var);
-        if (!inner)
-          times = Product(times, Atom(x_, x_.Size(x_.vars()[static_cast<size_t>(var)].size)));
-      }
-      const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-        return g.outside == times[0] && g.vars == used;
-      });
-      if (same != groups.end()) {
-        same->inside = Sum(same->inside, {inside});
-      } else {
-        groups.push_back({times[0], used, {inside}});
-      }
-    }
-    Polynomial result;
-    for (Group& g : groups) {
-      if (g.inside.empty()) continue;
-      if (g.inside.size() == 1) {
-        g.outside.coefficient *= g.inside[0].coefficient;
-        g.inside[0].coefficient = 1;
-      }
-      Polynomial sum = g.inside;
-      if (!g.vars.empty()) {
-        const ExprId reduce = x_.Reduce("sum", g.vars, ToExpr(x_, g.inside));
-        sums_.insert(reduce);
-        sum = {Monomial{1, {{reduce, 1}}, {}}};
-      }
-      result = Sum(result, Product({g.outside}, sum));
-    }
-    return Finish(result);
-  }
-
-  // sum over i of x[i] - mu, where mu is the mean of x over i: the second moment's way to the mean.
-  bool IsZeroSum(const Monomial& inside, const std::vector<int>& loops) {
-    if (inside.factors.size() != 1 || inside.factors[0].second != 1 || !inside.conditions.empty()) {
-      return false;
-    }
-    const ExprNode centred = x_[Expanded(inside.factors[0].first)];
-    if (centred.kind != ExprKind::kSub) return false;
-    const ExprNode mean = x_[Expanded(centred.args[1])];
-    if (mean.kind != ExprKind::kDiv || x_[mean.args[0]].kind != ExprKind::kReduce) return false;
-    const ExprNode total = x_[mean.args[0]];
-    if (total.name != "sum" || total.bound.size() != loops.size()) return false;
-    std::map<int, ExprId> rename;
-    ExprId count = x_.Number(1);
-    for (size_t i = 0; i < loops.size(); ++i) {
-      const int size = x_.vars()[static_cast<size_t>(loops[i])].size;
-      if (size != x_.vars()[static_cast<size_t>(total.bound[i].var)].size) return false;
-      rename[total.bound[i].var] = x_.Var(loops[i]);
-      count = x_.Mul(count, x_.Size(size));
-    }
-    return x_.Substitute(total.args[0], rename) == centred.args[0] &&
-           AsMonomial(x_, mean.args[1]) == AsMonomial(x_, count);
-  }
-
-  // A read of an intermediate replaced by what its equation says.
-  ExprId Expanded(ExprId id) {
-    const ExprNode read = x_[id];
-    if (read.kind != ExprKind::kRead || read.has_else) return id;
-    for (const Equation& e : forward_) {
-      if (e.target != read.ref || IsOutput(e.target)) continue;
-      std::map<int, ExprId> at;
-      size_t next = 0;
-      for (ExprId index : read.args) {
-        const ExprNode node = x_[index];
-        if (node.kind == ExprKind::kTuple) {
-          for (ExprId part : node.args) at[e.vars[next++]] = part;
-        } else {
-          at[e.vars[next++]] = index;
-        }
-      }
-      return next == e.vars.size() ? x_.Substitute(e.body, at) : id;
-    }
-    return id;
-  }
-
-  // Conditions y == e with y one of the loops and e an index expression: e takes y's place. A read
-  // that alone depends on y gets `else 0` in place of the guard that e is in y's range.
-  Monomial OnePointSolved(Monomial m, std::vector<int>& loops) {
-    for (size_t i = 0; i < m.conditions.size(); ++i) {
-      const ExprNode condition = x_[m.conditions[i]];
-      if (condition.kind != ExprKind::kCompare || condition.name != "==") continue;
-      for (int side = 0; side < 2; ++side) {
-        const ExprNode y = x_[condition.args[static_cast<size_t>(side)]];
-        const ExprId e = condition.args[static_cast<size_t>(1 - side)];
-        if (y.kind != ExprKind::kVar || x_.UsesAny(e, {y.ref}) || !x_.AsAffine(e)) continue;
-        if (std::find(loops.begin(), loops.end(), y.ref) == loops.end()) continue;
-        m.conditions.erase(m.conditions.begin() + static_cast<std::ptrdiff_t>(i));
-        std::erase(loops, y.ref);
-        return OnePointSolved(Placed(m, y.ref, e), loops);
-      }
-    }
-    return m;
-  }
-
-  Monomial Placed(const Monomial& m, int var, ExprId value) {
-    std::vector<ExprId> users;
-    for (const auto& [factor, power] : m.factors) {
-      if (x_.UsesAny(factor, {var})) users.push_back(power == 1 ? factor : ExprId());
-    }
-    for (ExprId c : m.conditions) {
-      if (x_.UsesAny(c, {var})) users.push_back(ExprId());
-    }
-    const int size = x_.vars()[static_cast<size_t>(var)].size;
-    const ExprId low = x_.Compare(value, ">=", x_.Number(0));
-    const ExprId high = x_.Compare(value, "<", x_.Size(size));
-    const bool always = x_.Decide(low) == true && x_.Decide(high) == true;
-    const bool by_else =
-        !always && users.size() == 1 && users[0].valid() && IndexedBy(users[0], var);
-    Polynomial placed = Substitute(x_, {m}, {{var, value}});
-    if (by_else) {
-      ExprNode read = x_[x_.Substitute(users[0], {{var, value}})];
-      const ExprId before = x_.WithArgs(read, read.args);
-      read.has_else = true;
-      std::vector<ExprId> args = read.args;
-      args.push_back(x_.Number(0));
-      for (auto& f : placed[0].factors) {
-        if (f.first == before) f.first = x_.WithArgs(read, args);
-      }
-      std::sort(placed[0].factors.begin(), placed[0].factors.end());
-    } else if (!always) {
-      placed = Guarded(x_, Guarded(x_, placed, low), high);
-    }
-    return placed.empty() ? Monomial{0, {}, {}} : placed[0];
-  }
-
-  // A read without `else` with `var` as the plain index of dims of var's own size and nowhere else.
-  bool IndexedBy(ExprId id, int var) {
-    const ExprNode read = x_[id];
-    if (read.kind != ExprKind::kRead || read.has_else) return false;
-    for (size_t d = 0; d < read.args.size(); ++d) {
-      if (!x_.UsesAny(read.args[d], {var})) continue;
-      const auto& dim = program_.tensors[static_cast<size_t>(read.ref)].dims[d];
-      if (x_[read.args[d]].kind != ExprKind::kVar || dim.size() != 1) return false;
-      if (dim[0] != x_.vars()[static_cast<size_t>(var)].size) return false;
-    }
-    return true;
   }
 
   // ---- tensors for intermediate adjoints
@@ -650,85 +414,23 @@ class Sweep {
     for (const Monomial& m : a) {
       Polynomial term = {Monomial{m.coefficient, {}, m.conditions}};
       for (const auto& [factor, power] : m.factors) {
-        const bool sum = sums_.count(factor) != 0;
+        const bool sum = sums_.Made(factor);
         const ExprId value = sum ? AsTensorRead(factor, x_.FreeVars(factor)) : factor;
         term = Product(term, {Monomial{1, {{value, power}}, {}}});
       }
       result = Sum(result, term);
     }
-    return Finish(result);
+    return patterns_.Simplified(result);
   }
 
   int FinishInput(int input) {
     const auto t = static_cast<size_t>(input);
-    Polynomial adjoint = Finish(adjoint_[t]);
+    Polynomial adjoint = patterns_.Simplified(adjoint_[t]);
     if (adjoint.empty()) return -1;
     if (adjoint.size() > 1) adjoint = WithSumsAsTensors(adjoint);
     const int tensor = AddTensor("d_" + op_.tensors[t].name, op_.tensors[t].dims);
     equations_.push_back({tensor, index_[t], ToExpr(x_, adjoint)});
     return tensor;
-  }
-
-  // ---- simplification
-  Polynomial Finish(const Polynomial& a) {
-    Polynomial result;
-    for (const Monomial& m : Stable(x_, a)) result = Sum(result, {WithOutputs(m)});
-    return result;
-  }
-
-  Monomial WithOutputs(Monomial m) {
-    for (const OutputPattern& pattern : patterns_) {
-      while (true) {
-        std::map<int, ExprId> binding;
-        if (!Matches(pattern, 0, m, binding) || binding.size() != pattern.vars.size()) break;
-        Polynomial rest = {m};
-        for (const auto& [factor, power] : pattern.body.factors) {
-          const ExprId bound = x_.Substitute(factor, binding);
-          rest = Product(rest, {Monomial{1, {{bound, -power}}, {}}});
-        }
-        std::vector<ExprId> at;
-        ExprNode read = x_[x_.Read(
-            pattern.tensor, op_.tensors[static_cast<size_t>(pattern.tensor)].dims, pattern.vars)];
-        const ExprId out = x_.Substitute(x_.WithArgs(read, read.args), binding);
-        rest = Product(rest, {Monomial{1 / pattern.body.coefficient, {{out, 1}}, {}}});
-        m = rest[0];
-      }
-    }
-    return m;
-  }
-
-  // Factors of the pattern from `i` on are found in m, with the same sign and no smaller power.
-  bool Matches(const OutputPattern& pattern, size_t i, const Monomial& m,
-               std::map<int, ExprId>& binding) {
-    if (i == pattern.body.factors.size()) return true;
-    const auto& [factor, power] = pattern.body.factors[i];
-    for (const auto& [candidate, has] : m.factors) {
-      if ((power > 0) != (has > 0) || std::abs(has) < std::abs(power)) continue;
-      std::map<int, ExprId> attempt = binding;
-      if (Unify(factor, candidate, pattern.vars, attempt) && Matches(pattern, i + 1, m, attempt)) {
-        binding = attempt;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  bool Unify(ExprId pattern, ExprId id, const std::vector<int>& vars,
-             std::map<int, ExprId>& binding) {
-    const ExprNode& p = x_[pattern];
-    if (p.kind == ExprKind::kVar && std::find(vars.begin(), vars.end(), p.ref) != vars.end()) {
-      const auto [it, inserted] = binding.emplace(p.ref, id);
-      return inserted ? x_[id].kind == ExprKind::kVar : it->second == id;
-    }
-    const ExprNode& n = x_[id];
-    if (p.kind != n.kind || p.number != n.number || p.ref != n.ref || p.name != n.name ||
-        p.has_else != n.has_else || p.args.size() != n.args.size() || p.bound != n.bound) {
-      return false;
-    }
-    for (size_t i = 0; i < p.args.size(); ++i) {
-      if (!Unify(p.args[i], n.args[i], vars, binding)) return false;
-    }
-    return true;
   }
 
   // ---- what is left in the end
@@ -768,8 +470,8 @@ class Sweep {
   std::map<ExprId, bool> needs_;
   std::vector<std::vector<int>> index_;  // per tensor: the variables its adjoint is a function of
   std::vector<Polynomial> adjoint_;      // per tensor
-  std::vector<OutputPattern> patterns_;
-  std::set<ExprId> sums_;  // sums made here (not the forward's)
+  OutputPatterns patterns_;
+  AdjointSums sums_;
   std::map<ExprId, ExprId> as_tensor_;
   ExprId root_, root_value_, root_read_;  // the body being reversed, and how its value is read
 };

@@ -14,16 +14,13 @@
 #include "absl/status/statusor.h"
 #include "pcg/gradient_seed.h"
 #include "pcg/op_instance.h"
+#include "pcg/output_patterns.h"
 #include "pcg/symbolic.h"
 
 namespace tandem {
 
 struct AdjointProgram {
-  struct Equation {
-    int target = -1;
-    std::vector<int> vars;
-    ExprId body;
-  };
+  using Equation = SymbolicEquation;
   explicit AdjointProgram(const OpInstance& op) : exprs(op), tensors(op.tensors) {}
 
   SymbolicExprs exprs;

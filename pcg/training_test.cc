@@ -283,6 +283,66 @@ TEST_CASE("Gradients stop where nothing flows") {
   CHECK(training.tensor(unused).note.find("not trained") != std::string::npos);
 }
 
+// A block of a language model: tied embedding, norms, fused QKV taken apart, attention, gated MLP.
+Graph TinyLanguageModel() {
+  using Ints = std::vector<int64_t>;
+  Graph g = Empty();
+  const auto weight = [&](const char* name, Ints shape) {
+    return Source(g, name, shape, TensorRole::kParameter);
+  };
+  const TensorId ids = Source(g, "labels_in", {2, 3}, TensorRole::kInput, DType::kI64);
+  const TensorId table = weight("table", {5, 4});
+  TensorId x = Apply(g, "embed", "embedding", {ids, table});
+  const TensorId n1 = Apply(g, "norm1", "layer_norm", {x, weight("g1", {4}), weight("c1", {4})});
+  const TensorId qkv =
+      Apply(g, "qkv", "linear", {n1, weight("wqkv", {4, 12}), weight("bqkv", {12})});
+  std::vector<TensorId> heads;
+  for (int64_t part = 0; part < 3; ++part) {
+    const std::string name = absl::StrCat("part", part);
+    const TensorId slice =
+        Apply(g, name, "slice", {qkv},
+              {{"rank_c", int64_t{0}}, {"start", part * 4}, {"size", int64_t{4}}});
+    const TensorId split = Apply(g, name + "s", "reshape", {slice}, {{"shape", Ints{2, 3, 2, 2}}});
+    heads.push_back(Apply(g, name + "t", "transpose", {split}, {{"perm", Ints{0, 2, 1, 3}}}));
+  }
+  const TensorId a = Apply(g, "attention", "causal_attention", heads, {{"scale", 0.7}});
+  const TensorId t = Apply(g, "merge", "transpose", {a}, {{"perm", Ints{0, 2, 1, 3}}});
+  const TensorId m = Apply(g, "merged", "reshape", {t}, {{"shape", Ints{2, 3, 4}}});
+  x = Apply(g, "residual1", "add", {x, Apply(g, "out", "matmul", {m, weight("wo", {4, 4})})});
+  const TensorId n2 = Apply(g, "norm2", "rms_norm", {x, weight("g2", {4})});
+  const TensorId gate = Apply(g, "gate", "matmul", {n2, weight("wg", {4, 6})});
+  const TensorId up = Apply(g, "up", "matmul", {n2, weight("wu", {4, 6})});
+  const TensorId f = Apply(g, "act", "swiglu", {gate, up});
+  x = Apply(g, "residual2", "add", {x, Apply(g, "down", "matmul", {f, weight("wd", {6, 4})})});
+  g.outputs = {Apply(g, "head", "linear_t", {x, table}, {{"absent", Ints{2}}})};
+  return g;
+}
+
+TEST_CASE("A language model's gradients agree with central differences of its loss") {
+  const Graph graph = Training(TinyLanguageModel(), With("sgd"));
+  std::map<TensorId, HostTensor> sources = Sources(graph, 1.0);
+  for (double& id : sources[Named(graph, "labels_in")].data) id = std::floor((id + 0.8) * 3);
+  std::vector<TensorId> wanted;
+  for (const StateUpdate& u : graph.updates) wanted.push_back(u.next);
+  REQUIRE(wanted.size() == 10);
+  auto values = EvaluateGraph(graph, sources, wanted);
+  REQUIRE(values.ok());
+  for (const StateUpdate& u : graph.updates) {
+    INFO(graph.tensor(u.state).name);
+    HostTensor& w = sources[u.state];
+    for (size_t k = 0; k < w.data.size(); k += 3) {
+      const double x = w.data[k], h = 1e-5;
+      const auto loss = [&](double at) {
+        w.data[k] = at;
+        return EvaluateGraph(graph, sources, {*graph.loss})->at(*graph.loss).data[0];
+      };
+      const double difference = (loss(x + h) - loss(x - h)) / (2 * h);
+      w.data[k] = x;
+      CHECK(x - values->at(u.next).data[k] == Approx(difference).margin(1e-8));  // lr is 1
+    }
+  }
+}
+
 TEST_CASE("Errors of differentiation name node and operator") {
   Graph g = Empty();
   REQUIRE(g.operators.AddText("operator wrap(x[n]) -> y[n] { y[i] = x[i] % 2 }", "user").ok());
