@@ -46,7 +46,8 @@ class Compiler {
       affine = node.affine;
       return true;
     }
-    if (node.op != NestOp::kConst || node.number != static_cast<double>(static_cast<int64_t>(node.number))) {
+    if (node.op != NestOp::kConst ||
+        node.number != static_cast<double>(static_cast<int64_t>(node.number))) {
       return false;
     }
     affine = {};
@@ -54,8 +55,8 @@ class Compiler {
     return true;
   }
 
-  // Flat offset of the affine dims; the others' positions go to `gathered`, those of affine dims that
-  // may leave their range to `checked`.
+  // Flat offset of the affine dims; the others' positions go to `gathered`, those of affine dims
+  // that may leave their range to `checked`.
   IntAffine Flat(int tensor, const std::vector<int>& index, std::vector<size_t>& checked,
                  std::vector<size_t>& gathered) const {
     IntAffine flat;
@@ -328,9 +329,7 @@ class Compiler {
     if (may_miss && node.has_else) otherwise = Value(node.args.back(), mask);
     if (may_miss && !node.has_else) when = mask;
     uniform = uniform && otherwise.uniform && when.uniform;  // an unused register is uniform
-    const auto lanes = [&](Register reg) {
-      return reg.id < 0 || uniform ? reg.id : Lanes(reg);
-    };
+    const auto lanes = [&](Register reg) { return reg.id < 0 || uniform ? reg.id : Lanes(reg); };
     access.otherwise = lanes(otherwise);
     access.mask = lanes(when);
     for (size_t i = 0; i < indices.size(); ++i) access.gathered[i].reg = lanes(indices[i]);
@@ -350,7 +349,8 @@ class Compiler {
     for (int id : stage_.guards) guard = And(guard, Value(id, guard));
     const bool has_reduce_loop = !stage_.reduce_vars.empty();
     const bool accumulates = has_reduce_loop || stage_.scatter;
-    if (accumulates || stage_.reduction == NestReduction::kArgMax) kernel_.reduction = stage_.reduction;
+    if (accumulates || stage_.reduction == NestReduction::kArgMax)
+      kernel_.reduction = stage_.reduction;
     if (guard.id >= 0 && guard.uniform && accumulates) {
       BlockInstruction skip;
       skip.kind = BlockInstruction::Kind::kSkip;
@@ -414,14 +414,16 @@ class Compiler {
       // Operands end before the result begins: in place is fine, lanes are independent.
       std::set<int> ended;
       ForEachUse(kernel_, kernel_.code[i], [&](int reg) {
-        if (last[static_cast<size_t>(reg)] == i && kernel_.code[i].kind == BlockInstruction::Kind::kOp &&
+        if (last[static_cast<size_t>(reg)] == i &&
+            kernel_.code[i].kind == BlockInstruction::Kind::kOp &&
             kernel_.code[i].op != NestOp::kUniform) {
           ended.insert(physical[static_cast<size_t>(reg)]);
         }
       });
       std::set<int> ended_after;
       ForEachUse(kernel_, kernel_.code[i], [&](int reg) {
-        if (last[static_cast<size_t>(reg)] == i) ended_after.insert(physical[static_cast<size_t>(reg)]);
+        if (last[static_cast<size_t>(reg)] == i)
+          ended_after.insert(physical[static_cast<size_t>(reg)]);
       });
       free.insert(free.end(), ended.begin(), ended.end());
       const int dst = kernel_.code[i].dst;

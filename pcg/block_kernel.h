@@ -30,12 +30,12 @@ struct BlockAccess {
     int64_t extent;
   };
   int tensor = -1;
-  LoopAffine offset;              // flat, of the affine dims
-  std::vector<Checked> checked;   // affine dims that may leave their range
-  std::vector<Gathered> gathered; // dims whose index is computed
-  int otherwise = -1;             // register of the value out of range
-  int mask = -1;                  // out of range is an error only where this register is not 0
-  bool lenient = false;           // out of range is 0
+  LoopAffine offset;               // flat, of the affine dims
+  std::vector<Checked> checked;    // affine dims that may leave their range
+  std::vector<Gathered> gathered;  // dims whose index is computed
+  int otherwise = -1;              // register of the value out of range
+  int mask = -1;                   // out of range is an error only where this register is not 0
+  bool lenient = false;            // out of range is 0
 };
 
 struct BlockInstruction {
@@ -44,7 +44,7 @@ struct BlockInstruction {
   NestOp op = NestOp::kConst;
   bool uniform = false;  // one lane only: the same in the whole innermost loop
   int dst = -1, a = -1, b = -1, c = -1;
-  int table = -1;        // kLoad: access; kIota: affine; kUniform: argument list
+  int table = -1;  // kLoad: access; kIota: affine; kUniform: argument list
   double number = 0;
 };
 
@@ -67,7 +67,7 @@ struct BlockKernel {
   int position = -1;  // kArgMax
   int store_mask = -1;
   NestReduction reduction = NestReduction::kNone;  // how it accumulates; kNone = it stores
-  std::string error;  // what to say when a read is out of range
+  std::string error;                               // what to say when a read is out of range
 };
 
 struct BlockOptions {
@@ -86,9 +86,11 @@ struct OuterRange {
 // `arrays` by tensor index. Initialises the target where it accumulates (not with outer ranges).
 template <typename T>
 absl::Status RunBlockKernel(const BlockKernel& kernel, const NestStages& stages,
-                            const std::vector<T*>& arrays, const std::vector<OuterRange>& outer = {});
+                            const std::vector<T*>& arrays,
+                            const std::vector<OuterRange>& outer = {});
 
-// A hash of the seed and the counters, as a number in [0, 1): SplitMix64's mixing function, chained.
+// A hash of the seed and the counters, as a number in [0, 1): SplitMix64's mixing function,
+// chained.
 double UniformHash(double seed, const double* counters, size_t count);
 
 }  // namespace tandem

@@ -22,7 +22,9 @@ template <typename T>
 class Machine {
  public:
   Machine(const BlockKernel& kernel, const NestStages& stages, const std::vector<T*>& arrays)
-      : kernel_(kernel), stages_(stages), arrays_(arrays),
+      : kernel_(kernel),
+        stages_(stages),
+        arrays_(arrays),
         registers_(static_cast<size_t>(kernel.registers * kBlock)) {
     for (const auto& [reg, value] : kernel.constants) std::fill_n(Reg(reg), kBlock, value);
     position_.resize(kernel.loops.size(), 0);
@@ -86,7 +88,8 @@ class Machine {
           Op(instruction, n);
           break;
         case BlockInstruction::Kind::kLoad:
-          if (!Load(kernel_.accesses[static_cast<size_t>(instruction.table)], Reg(instruction.dst), n)) {
+          if (!Load(kernel_.accesses[static_cast<size_t>(instruction.table)], Reg(instruction.dst),
+                    n)) {
             return false;
           }
           break;
@@ -125,43 +128,72 @@ class Machine {
 
   void Op(const BlockInstruction& in, int64_t n) {
     switch (in.op) {
-      case NestOp::kAdd: return Zip(in, n, [](double a, double b) { return a + b; });
-      case NestOp::kSub: return Zip(in, n, [](double a, double b) { return a - b; });
-      case NestOp::kMul: return Zip(in, n, [](double a, double b) { return a * b; });
-      case NestOp::kDiv: return Zip(in, n, [](double a, double b) { return a / b; });
-      case NestOp::kFloorDiv: return Zip(in, n, [](double a, double b) { return std::floor(a / b); });
+      case NestOp::kAdd:
+        return Zip(in, n, [](double a, double b) { return a + b; });
+      case NestOp::kSub:
+        return Zip(in, n, [](double a, double b) { return a - b; });
+      case NestOp::kMul:
+        return Zip(in, n, [](double a, double b) { return a * b; });
+      case NestOp::kDiv:
+        return Zip(in, n, [](double a, double b) { return a / b; });
+      case NestOp::kFloorDiv:
+        return Zip(in, n, [](double a, double b) { return std::floor(a / b); });
       case NestOp::kMod:
         return Zip(in, n, [](double a, double b) { return a - std::floor(a / b) * b; });
-      case NestOp::kPow: return Zip(in, n, [](double a, double b) { return std::pow(a, b); });
-      case NestOp::kMax: return Zip(in, n, [](double a, double b) { return b > a || b != b ? b : a; });
-      case NestOp::kMin: return Zip(in, n, [](double a, double b) { return b < a || b != b ? b : a; });
-      case NestOp::kEq: return Zip(in, n, [](double a, double b) { return a == b ? 1.0 : 0.0; });
-      case NestOp::kNe: return Zip(in, n, [](double a, double b) { return a != b ? 1.0 : 0.0; });
-      case NestOp::kLt: return Zip(in, n, [](double a, double b) { return a < b ? 1.0 : 0.0; });
-      case NestOp::kLe: return Zip(in, n, [](double a, double b) { return a <= b ? 1.0 : 0.0; });
-      case NestOp::kGt: return Zip(in, n, [](double a, double b) { return a > b ? 1.0 : 0.0; });
-      case NestOp::kGe: return Zip(in, n, [](double a, double b) { return a >= b ? 1.0 : 0.0; });
-      case NestOp::kAnd: return Zip(in, n, [](double a, double b) { return a * b; });
-      case NestOp::kOr: return Zip(in, n, [](double a, double b) { return a > b ? a : b; });
+      case NestOp::kPow:
+        return Zip(in, n, [](double a, double b) { return std::pow(a, b); });
+      case NestOp::kMax:
+        return Zip(in, n, [](double a, double b) { return b > a || b != b ? b : a; });
+      case NestOp::kMin:
+        return Zip(in, n, [](double a, double b) { return b < a || b != b ? b : a; });
+      case NestOp::kEq:
+        return Zip(in, n, [](double a, double b) { return a == b ? 1.0 : 0.0; });
+      case NestOp::kNe:
+        return Zip(in, n, [](double a, double b) { return a != b ? 1.0 : 0.0; });
+      case NestOp::kLt:
+        return Zip(in, n, [](double a, double b) { return a < b ? 1.0 : 0.0; });
+      case NestOp::kLe:
+        return Zip(in, n, [](double a, double b) { return a <= b ? 1.0 : 0.0; });
+      case NestOp::kGt:
+        return Zip(in, n, [](double a, double b) { return a > b ? 1.0 : 0.0; });
+      case NestOp::kGe:
+        return Zip(in, n, [](double a, double b) { return a >= b ? 1.0 : 0.0; });
+      case NestOp::kAnd:
+        return Zip(in, n, [](double a, double b) { return a * b; });
+      case NestOp::kOr:
+        return Zip(in, n, [](double a, double b) { return a > b ? a : b; });
       case NestOp::kInRange:
         return Zip(in, n, [](double a, double b) {
           return a >= 0 && a < b && a == std::floor(a) ? 1.0 : 0.0;
         });
-      case NestOp::kNeg: return Map(in, n, [](double a) { return -a; });
-      case NestOp::kNot: return Map(in, n, [](double a) { return 1 - a; });
-      case NestOp::kExp: return Map(in, n, [](double a) { return std::exp(a); });
-      case NestOp::kLog: return Map(in, n, [](double a) { return std::log(a); });
-      case NestOp::kSqrt: return Map(in, n, [](double a) { return std::sqrt(a); });
-      case NestOp::kRsqrt: return Map(in, n, [](double a) { return 1 / std::sqrt(a); });
-      case NestOp::kTanh: return Map(in, n, [](double a) { return std::tanh(a); });
-      case NestOp::kErf: return Map(in, n, [](double a) { return std::erf(a); });
-      case NestOp::kSin: return Map(in, n, [](double a) { return std::sin(a); });
-      case NestOp::kCos: return Map(in, n, [](double a) { return std::cos(a); });
-      case NestOp::kAbs: return Map(in, n, [](double a) { return std::abs(a); });
+      case NestOp::kNeg:
+        return Map(in, n, [](double a) { return -a; });
+      case NestOp::kNot:
+        return Map(in, n, [](double a) { return 1 - a; });
+      case NestOp::kExp:
+        return Map(in, n, [](double a) { return std::exp(a); });
+      case NestOp::kLog:
+        return Map(in, n, [](double a) { return std::log(a); });
+      case NestOp::kSqrt:
+        return Map(in, n, [](double a) { return std::sqrt(a); });
+      case NestOp::kRsqrt:
+        return Map(in, n, [](double a) { return 1 / std::sqrt(a); });
+      case NestOp::kTanh:
+        return Map(in, n, [](double a) { return std::tanh(a); });
+      case NestOp::kErf:
+        return Map(in, n, [](double a) { return std::erf(a); });
+      case NestOp::kSin:
+        return Map(in, n, [](double a) { return std::sin(a); });
+      case NestOp::kCos:
+        return Map(in, n, [](double a) { return std::cos(a); });
+      case NestOp::kAbs:
+        return Map(in, n, [](double a) { return std::abs(a); });
       case NestOp::kSign:
         return Map(in, n, [](double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a; });
-      case NestOp::kFloor: return Map(in, n, [](double a) { return std::floor(a); });
-      case NestOp::kIsNan: return Map(in, n, [](double a) { return a != a ? 1.0 : 0.0; });
+      case NestOp::kFloor:
+        return Map(in, n, [](double a) { return std::floor(a); });
+      case NestOp::kIsNan:
+        return Map(in, n, [](double a) { return a != a ? 1.0 : 0.0; });
       case NestOp::kSelect: {
         const double* c = Reg(in.a);
         const double* a = Reg(in.b);
@@ -259,16 +291,22 @@ class Machine {
 
   double Combine(double a, double b) const {
     switch (kernel_.reduction) {
-      case NestReduction::kSum: return a + b;
-      case NestReduction::kProd: return a * b;
-      case NestReduction::kMax: return b > a || b != b ? b : a;
-      case NestReduction::kMin: return b < a || b != b ? b : a;
-      default: return b;
+      case NestReduction::kSum:
+        return a + b;
+      case NestReduction::kProd:
+        return a * b;
+      case NestReduction::kMax:
+        return b > a || b != b ? b : a;
+      case NestReduction::kMin:
+        return b < a || b != b ? b : a;
+      default:
+        return b;
     }
   }
 
   double ReduceLanes(const double* value) const {
-    if (kernel_.reduction == NestReduction::kSum) {  // four sums: the adder's latency, not the order
+    if (kernel_.reduction ==
+        NestReduction::kSum) {  // four sums: the adder's latency, not the order
       double sums[4] = {0, 0, 0, 0};
       int64_t i = 0;
       for (; i + 4 <= lanes_; i += 4) {
@@ -286,7 +324,8 @@ class Machine {
     const int64_t offset = At(kernel_.out.offset), stride = kernel_.out.offset.coefficients.back();
     const double* value = Reg(kernel_.value);
     T* to = Array(kernel_.out.tensor) + offset;
-    if (!kernel_.out.gathered.empty() || kernel_.store_mask >= 0) return Scatter(value, offset, stride);
+    if (!kernel_.out.gathered.empty() || kernel_.store_mask >= 0)
+      return Scatter(value, offset, stride);
     if (kernel_.reduction == NestReduction::kArgMax) return StoreArgMax(value, offset, stride);
     if (kernel_.reduction == NestReduction::kNone) {
       for (int64_t i = 0; i < lanes_; ++i) to[i * stride] = static_cast<T>(value[i]);
@@ -321,7 +360,8 @@ class Machine {
     const double* position = Reg(kernel_.position);
     for (int64_t i = 0; i < lanes_; ++i) {
       const size_t at = static_cast<size_t>(offset + i * stride);
-      // Positions ascend within each output, so `>` keeps the lowest of equals; -inf keeps the first.
+      // Positions ascend within each output, so `>` keeps the lowest of equals; -inf keeps the
+      // first.
       if (!(value[i] > best_[at])) continue;
       best_[at] = value[i];
       to[at] = static_cast<T>(position[i]);
@@ -357,6 +397,7 @@ template absl::Status RunBlockKernel<double>(const BlockKernel&, const NestStage
                                              const std::vector<double*>&,
                                              const std::vector<OuterRange>&);
 template absl::Status RunBlockKernel<float>(const BlockKernel&, const NestStages&,
-                                            const std::vector<float*>&, const std::vector<OuterRange>&);
+                                            const std::vector<float*>&,
+                                            const std::vector<OuterRange>&);
 
 }  // namespace tandem

@@ -160,7 +160,8 @@ class ContractionCompiler {
         flat = Sum(flat, term, 1);
         stride *= Extent(order[i]);
       }
-      out.chunk = std::clamp<int64_t>(kPieceElements / std::max<int64_t>(stride / first, 1), 1, first);
+      out.chunk =
+          std::clamp<int64_t>(kPieceElements / std::max<int64_t>(stride / first, 1), 1, first);
       out.fill = Fill(side, batch, order, flat);
     }
     out.base = flat.constant;
@@ -210,7 +211,8 @@ class ContractionCompiler {
 
 }  // namespace
 
-std::optional<ContractionKernel> CompileContraction(const NestStages& stages, const NestStage& stage) {
+std::optional<ContractionKernel> CompileContraction(const NestStages& stages,
+                                                    const NestStage& stage) {
   return ContractionCompiler(stages, stage).Run();
 }
 
@@ -233,7 +235,8 @@ class SideReader {
   int64_t rows_per_value() const { return rows_per_value_; }
 
   // Pointer to which rows[first..] and depth offsets are relative.
-  absl::Status Prepare(const std::vector<int64_t>& batch, int64_t begin, int64_t end, const T** data) {
+  absl::Status Prepare(const std::vector<int64_t>& batch, int64_t begin, int64_t end,
+                       const T** data) {
     if (!side_.fill.has_value()) {
       int64_t offset = side_.base;
       for (size_t b = 0; b < batch.size(); ++b) offset += side_.batch_steps[b] * batch[b];

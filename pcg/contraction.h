@@ -1,6 +1,6 @@
 // A stage that is a sum of products of two groups of factors, run as blocked matrix products. The
-// groups may be anything: a plain read is packed from where it lies, the rest (windows with padding,
-// gathers, guards) is written out piece by piece first. Internal to loop_nest.
+// groups may be anything: a plain read is packed from where it lies, the rest (windows with
+// padding, gathers, guards) is written out piece by piece first. Internal to loop_nest.
 #ifndef TANDEM_PCG_CONTRACTION_H_
 #define TANDEM_PCG_CONTRACTION_H_
 
@@ -36,7 +36,8 @@ struct ContractionKernel {
 };
 
 // Empty if the stage is no contraction or too small to gain.
-std::optional<ContractionKernel> CompileContraction(const NestStages& stages, const NestStage& stage);
+std::optional<ContractionKernel> CompileContraction(const NestStages& stages,
+                                                    const NestStage& stage);
 
 template <typename T>
 absl::Status RunContraction(const ContractionKernel& kernel, const NestStages& stages,

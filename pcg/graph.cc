@@ -33,7 +33,8 @@ void AppendAttributes(const Attributes& attributes, std::string& key) {
     if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
       absl::StrAppend(&key, absl::StrJoin(*list, ","));
     }
-    if (const auto* text = std::get_if<std::string>(&value)) absl::StrAppend(&key, text->size(), *text);
+    if (const auto* text = std::get_if<std::string>(&value))
+      absl::StrAppend(&key, text->size(), *text);
     key += '|';
   }
 }
@@ -134,7 +135,8 @@ absl::StatusOr<NodeId> Graph::AddNode(Node node, const std::vector<DType>& outpu
   node.outputs.clear();
   for (int i = 0; i < instance->num_outputs; ++i) {
     Tensor tensor;
-    tensor.name = i == 0 && instance->num_outputs == 1 ? node.name : absl::StrCat(node.name, ":", i);
+    tensor.name =
+        i == 0 && instance->num_outputs == 1 ? node.name : absl::StrCat(node.name, ":", i);
     const size_t index = static_cast<size_t>(i);
     tensor.dtype = index < output_dtypes.size() ? output_dtypes[index]
                                                 : OutputType(*this, node, instance->output(i).kind);
@@ -279,7 +281,8 @@ absl::Status CheckGraph(const Graph& graph) {
     }
   }
   for (const StateUpdate& update : graph.updates) {
-    if (!exists(update.state) || !exists(update.next)) return bad("an update's tensor does not exist");
+    if (!exists(update.state) || !exists(update.next))
+      return bad("an update's tensor does not exist");
     const Tensor& state = graph.tensor(update.state);
     if (PlainShape(state.shape) != PlainShape(graph.tensor(update.next).shape)) {
       return bad("state '", state.name, "' is updated by '", graph.tensor(update.next).name,

@@ -1,8 +1,7 @@
 #include "pcg/graph.h"
 
-#include <chrono>
-
 #include <catch2/catch.hpp>
+#include <chrono>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,8 +17,8 @@ TensorId Source(Graph& graph, const std::string& name, FactoredShape shape,
   return graph.AddSource(std::move(tensor));
 }
 
-TensorId Op(Graph& graph, const std::string& name, const std::string& op, std::vector<TensorId> inputs,
-            Attributes attributes = {}) {
+TensorId Op(Graph& graph, const std::string& name, const std::string& op,
+            std::vector<TensorId> inputs, Attributes attributes = {}) {
   Node node;
   node.name = name;
   node.op = op;
@@ -50,10 +49,10 @@ Graph Transformer(int layers) {
                          {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}));
     }
     const TensorId a = Op(graph, name("attention"), "causal_attention", heads, {{"scale", 0.2}});
-    const TensorId back = Op(graph, name("back"), "transpose", {a},
-                             {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-    const TensorId merged = Op(graph, name("merged"), "reshape", {back},
-                               {{"shape", std::vector<int64_t>{8, 32, 96}}});
+    const TensorId back =
+        Op(graph, name("back"), "transpose", {a}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    const TensorId merged =
+        Op(graph, name("merged"), "reshape", {back}, {{"shape", std::vector<int64_t>{8, 32, 96}}});
     const TensorId w_out = Source(graph, name("w_out"), {{96}, {96}});
     const TensorId out = Op(graph, name("out"), "linear", {merged, w_out});
     x = Op(graph, name("residual"), "add", {x, out});
@@ -86,7 +85,8 @@ TEST_CASE("propagation over thousands of nodes takes a fraction of a second") {
   CHECK(graph.nodes.size() == 3750);
   const auto begin = std::chrono::steady_clock::now();
   REQUIRE(PropagateFactors(graph).ok());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   WARN("PropagateFactors, " << graph.nodes.size() << " nodes: " << seconds * 1e3 << " ms");
   CHECK(seconds < 2);  // 0.1 s on an idle machine
 }

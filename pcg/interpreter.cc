@@ -74,7 +74,8 @@ absl::StatusOr<std::map<TensorId, HostTensor>> EvaluateGraph(
     if (const auto made = values.find(id); made != values.end()) return &made->second;
     const Tensor& tensor = graph.tensor(id);
     if (tensor.values.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name, "' has no value; give it "
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name,
+                                                     "' has no value; give it "
                                                      "among the sources"));
     }
     HostTensor value;

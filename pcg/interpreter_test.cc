@@ -1,9 +1,8 @@
 #include "pcg/interpreter.h"
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <set>
-
-#include <catch2/catch.hpp>
 
 #include "pcg/naive_evaluator.h"
 #include "pcg/op_parser.h"
@@ -126,7 +125,8 @@ TEST_CASE("a piece knows its place: split vocabulary, split query, split dropout
   Random random;
   SECTION("embedding rows: partial sums") {
     const OpInstance op = Make("embedding", {}, {{{6}}, {{8}, {3}}});
-    const HostTensor ids = random.Tensor({{6}}, 8, false), table = random.Tensor({{8}, {3}}, 0, false);
+    const HostTensor ids = random.Tensor({{6}}, 8, false),
+                     table = random.Tensor({{8}, {3}}, 0, false);
     const HostTensor whole = Evaluate(op, {&ids, &table}).value()[0];
     std::vector<double> sum(whole.data.size(), 0);
     for (int64_t p = 0; p < 4; ++p) {
@@ -142,7 +142,8 @@ TEST_CASE("a piece knows its place: split vocabulary, split query, split dropout
     CHECK(sum == whole.data);
   }
   SECTION("causal attention: query rows") {
-    const OpInstance op = Make("causal_attention", {{"scale", 1.0}}, {{{1}, {4}, {2}}, {{1}, {4}, {2}}, {{1}, {4}, {2}}});
+    const OpInstance op = Make("causal_attention", {{"scale", 1.0}},
+                               {{{1}, {4}, {2}}, {{1}, {4}, {2}}, {{1}, {4}, {2}}});
     const HostTensor q = random.Tensor({{1}, {4}, {2}}, 0, false);
     const HostTensor whole = Evaluate(op, {&q, &q, &q}).value()[0];
     for (int64_t p = 0; p < 2; ++p) {
@@ -153,7 +154,8 @@ TEST_CASE("a piece knows its place: split vocabulary, split query, split dropout
       }
       HostTensor rows{{1, 2, 2}, {q.data.begin() + p * 4, q.data.begin() + p * 4 + 4}};
       const HostTensor part = Evaluate(op, {&rows, &q, &q}, piece).value()[0];
-      for (size_t i = 0; i < 4; ++i) CHECK(part.data[i] == Approx(whole.data[static_cast<size_t>(p) * 4 + i]));
+      for (size_t i = 0; i < 4; ++i)
+        CHECK(part.data[i] == Approx(whole.data[static_cast<size_t>(p) * 4 + i]));
     }
   }
   SECTION("mean: a piece divides by the logical size") {
@@ -184,9 +186,15 @@ TEST_CASE("equalities in a guard are solved: windows, strides, mixed radix, scat
   OperatorLibrary library;
   REQUIRE(library.AddText(text, "test").ok());
   const std::vector<OperatorSample> samples = {
-      {"conv_dx", {{"stride", 1}, {"h", 5}, {"w", 6}}, {{{2}, {4}, {5}, {6}}, {{4}, {3}, {3}, {3}}}},
-      {"conv_dx", {{"stride", 2}, {"h", 6}, {"w", 7}}, {{{2}, {4}, {3}, {3}}, {{4}, {3}, {3}, {3}}}},
-      {"conv_dx", {{"stride", 3}, {"h", 8}, {"w", 7}}, {{{1}, {1}, {3}, {3}}, {{1}, {1}, {2}, {2}}}},
+      {"conv_dx",
+       {{"stride", 1}, {"h", 5}, {"w", 6}},
+       {{{2}, {4}, {5}, {6}}, {{4}, {3}, {3}, {3}}}},
+      {"conv_dx",
+       {{"stride", 2}, {"h", 6}, {"w", 7}},
+       {{{2}, {4}, {3}, {3}}, {{4}, {3}, {3}, {3}}}},
+      {"conv_dx",
+       {{"stride", 3}, {"h", 8}, {"w", 7}},
+       {{{1}, {1}, {3}, {3}}, {{1}, {1}, {2}, {2}}}},
       {"scatter", {{"rows", 9}}, {{{20}}, {{20}, {4}}}, {9, 0}},
       {"diagonal", {}, {{{3}, {4}}}},
       {"unfold", {{"w", 3}}, {{{9}}}},
@@ -211,10 +219,13 @@ TEST_CASE("equalities in a guard are solved: windows, strides, mixed radix, scat
 
 TEST_CASE("reads out of range without else are errors, unless they are not taken") {
   OperatorLibrary library;
-  REQUIRE(library.AddText("operator bad(x[n]) -> y[n] { y[i] = x[i + 1] }\n"
-                          "operator good(x[n]) -> y[n] { y[i] = select(i + 1 < size(n), x[i + 1], 0) }\n"
-                          "operator edge(x[n]) -> y[n] { y[i] = x[i + 1] else -1 }",
-                          "test").ok());
+  REQUIRE(
+      library
+          .AddText("operator bad(x[n]) -> y[n] { y[i] = x[i + 1] }\n"
+                   "operator good(x[n]) -> y[n] { y[i] = select(i + 1 < size(n), x[i + 1], 0) }\n"
+                   "operator edge(x[n]) -> y[n] { y[i] = x[i + 1] else -1 }",
+                   "test")
+          .ok());
   const HostTensor x{{3}, {1, 2, 3}};
   const auto run = [&](const char* op) {
     return Evaluate(*Instantiate(**library.Get(op), {}, {{{3}}}), {&x});
@@ -296,13 +307,15 @@ double SecondsOf(const OpInstance& op, Random& random, std::vector<int64_t> inde
   std::vector<std::vector<double>> outputs;
   std::vector<double*> out;
   for (const HostTensor& input : inputs) in.push_back(input.data.data());
-  for (int64_t elements : nest.output_elements()) outputs.emplace_back(static_cast<size_t>(elements));
+  for (int64_t elements : nest.output_elements())
+    outputs.emplace_back(static_cast<size_t>(elements));
   for (std::vector<double>& output : outputs) out.push_back(output.data());
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {
     const auto begin = std::chrono::steady_clock::now();
     REQUIRE(nest.Run<double>(in, out).ok());
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return best;
 }
@@ -312,26 +325,55 @@ TEST_CASE("speed", "[.speed]") {
   const auto report = [&](const char* name, const OpInstance& op, double work,
                           std::vector<int64_t> index_below = {}) {
     const double seconds = SecondsOf(op, random, std::move(index_below));
-    WARN(name << ": " << seconds * 1e3 << " ms, " << seconds / work * 1e9 << " ns each of " << work);
+    WARN(name << ": " << seconds * 1e3 << " ms, " << seconds / work * 1e9 << " ns each of "
+              << work);
   };
   report("matmul 512^3", Make("matmul", {}, {{{512}, {512}}, {{512}, {512}}}), 512.0 * 512 * 512);
-  report("batched 96x64x64x32", Make("matmul", {}, {{{96}, {64}, {32}}, {{96}, {32}, {64}}}), 96.0 * 64 * 64 * 32);
-  report("conv 3x3", Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
-                          {{{4}, {64}, {28}, {28}}, {{64}, {64}, {3}, {3}}}), 4.0 * 64 * 64 * 28 * 28 * 9);
-  report("conv 7x7 stride 2", Make("conv2d", {{"stride_h", 2}, {"stride_w", 2}, {"pad_top", 3}, {"pad_left", 3}, {"pad_bottom", 3}, {"pad_right", 3}},
-                          {{{4}, {3}, {112}, {112}}, {{64}, {3}, {7}, {7}}}), 4.0 * 64 * 3 * 56 * 56 * 49);
-  report("depthwise 3x3", Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
-                          {{{4}, {64}, {28}, {28}}, {{64}, {1}, {3}, {3}}}), 4.0 * 64 * 28 * 28 * 9);
-  report("max_pool", Make("max_pool2d", {{"kernel_h", 3}, {"kernel_w", 3}, {"stride_h", 2}, {"stride_w", 2}, {"pad_top", 1}, {"pad_left", 1}},
-                          {{{4}, {64}, {56}, {56}}}), 4.0 * 64 * 28 * 28 * 9);
+  report("batched 96x64x64x32", Make("matmul", {}, {{{96}, {64}, {32}}, {{96}, {32}, {64}}}),
+         96.0 * 64 * 64 * 32);
+  report("conv 3x3",
+         Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
+              {{{4}, {64}, {28}, {28}}, {{64}, {64}, {3}, {3}}}),
+         4.0 * 64 * 64 * 28 * 28 * 9);
+  report("conv 7x7 stride 2",
+         Make("conv2d",
+              {{"stride_h", 2},
+               {"stride_w", 2},
+               {"pad_top", 3},
+               {"pad_left", 3},
+               {"pad_bottom", 3},
+               {"pad_right", 3}},
+              {{{4}, {3}, {112}, {112}}, {{64}, {3}, {7}, {7}}}),
+         4.0 * 64 * 3 * 56 * 56 * 49);
+  report("depthwise 3x3",
+         Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
+              {{{4}, {64}, {28}, {28}}, {{64}, {1}, {3}, {3}}}),
+         4.0 * 64 * 28 * 28 * 9);
+  report("max_pool",
+         Make("max_pool2d",
+              {{"kernel_h", 3},
+               {"kernel_w", 3},
+               {"stride_h", 2},
+               {"stride_w", 2},
+               {"pad_top", 1},
+               {"pad_left", 1}},
+              {{{4}, {64}, {56}, {56}}}),
+         4.0 * 64 * 28 * 28 * 9);
   report("gelu", Make("gelu", {}, {{{1024}, {1024}}}), 1024.0 * 1024);
   report("add", Make("add", {}, {{{1024}, {1024}}, {{1024}}}), 1024.0 * 1024);
   report("layer_norm", Make("layer_norm", {}, {{{1024}, {768}}, {{768}}, {{768}}}), 1024.0 * 768);
-  report("softmax", Make("softmax", {{"rank_c", 0}}, {{{8}, {12}, {128}, {128}}}), 8.0 * 12 * 128 * 128);
-  report("transpose", Make("transpose", {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}, {{{8}, {128}, {12}, {64}}}), 8.0 * 128 * 768);
-  report("embedding", Make("embedding", {}, {{{8}, {128}}, {{30000}, {768}}}), 8.0 * 128 * 768, {30000, 0});
-  report("cross_entropy", Make("cross_entropy", {}, {{{256}, {30000}}, {{256}}}), 256.0 * 30000, {0, 30000});
-  report("adam", Make("adam", {}, {{{1000000}}, {{1000000}}, {{1000000}}, {{1000000}}, {}, {}}), 1e6);
+  report("softmax", Make("softmax", {{"rank_c", 0}}, {{{8}, {12}, {128}, {128}}}),
+         8.0 * 12 * 128 * 128);
+  report(
+      "transpose",
+      Make("transpose", {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}, {{{8}, {128}, {12}, {64}}}),
+      8.0 * 128 * 768);
+  report("embedding", Make("embedding", {}, {{{8}, {128}}, {{30000}, {768}}}), 8.0 * 128 * 768,
+         {30000, 0});
+  report("cross_entropy", Make("cross_entropy", {}, {{{256}, {30000}}, {{256}}}), 256.0 * 30000,
+         {0, 30000});
+  report("adam", Make("adam", {}, {{{1000000}}, {{1000000}}, {{1000000}}, {{1000000}}, {}, {}}),
+         1e6);
 }
 
 }  // namespace

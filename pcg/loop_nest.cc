@@ -42,7 +42,8 @@ absl::StatusOr<LoopNest> LoopNest::Compile(const OpInstance& instance, const Pie
 }
 
 template <typename T>
-absl::Status LoopNest::Run(const std::vector<const T*>& inputs, const std::vector<T*>& outputs) const {
+absl::Status LoopNest::Run(const std::vector<const T*>& inputs,
+                           const std::vector<T*>& outputs) const {
   if (inputs.size() != input_elements_.size() || outputs.size() != output_elements_.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "operator '", program_->op, "' has ", input_elements_.size(), " input(s) and ",

@@ -6,8 +6,8 @@
 // loop. Equalities in a sum's guard are solved instead of searched: the one-hot sum of an embedding
 // is a read, its gradient a scatter, a windowed gradient runs over its window.
 //
-// Arithmetic is in double for both element types; contractions multiply and add in the element type.
-// The order of additions depends on the instance and piece only.
+// Arithmetic is in double for both element types; contractions multiply and add in the element
+// type. The order of additions depends on the instance and piece only.
 #ifndef TANDEM_PCG_LOOP_NEST_H_
 #define TANDEM_PCG_LOOP_NEST_H_
 
@@ -24,7 +24,8 @@ namespace tandem {
 // Local evaluation: extents and index offsets of the piece this device holds. Empty = the whole.
 struct PieceOfOp {
   std::vector<int64_t> extents;  // per size
-  std::vector<int64_t> offsets;  // per size: logical index = local index + offset where used as value
+  std::vector<int64_t>
+      offsets;  // per size: logical index = local index + offset where used as value
 };
 
 struct NestProgram;  // internal

@@ -15,16 +15,26 @@ constexpr int64_t kBlockDepth = 256;
 // 64 bytes of elements: eight doubles or sixteen floats, however wide the machine's registers are.
 typedef double DoubleRow __attribute__((vector_size(64)));
 typedef float FloatRow __attribute__((vector_size(64)));
-template <typename T> struct RowOf;
-template <> struct RowOf<double> { using type = DoubleRow; };
-template <> struct RowOf<float> { using type = FloatRow; };
+template <typename T>
+struct RowOf;
+template <>
+struct RowOf<double> {
+  using type = DoubleRow;
+};
+template <>
+struct RowOf<float> {
+  using type = FloatRow;
+};
 
 template <typename T>
-constexpr int64_t TileCols() { return static_cast<int64_t>(64 / sizeof(T)); }
+constexpr int64_t TileCols() {
+  return static_cast<int64_t>(64 / sizeof(T));
+}
 
 // tile[4][cols] = sum over depth of a[p][4] * b[p][cols].
 template <typename T>
-inline __attribute__((always_inline)) void TileBody(const T* a, const T* b, int64_t depth, T* tile) {
+inline __attribute__((always_inline)) void TileBody(const T* a, const T* b, int64_t depth,
+                                                    T* tile) {
   using Row = typename RowOf<T>::type;
   Row sums[kTileRows] = {};
   for (int64_t p = 0; p < depth; ++p) {
@@ -37,12 +47,15 @@ inline __attribute__((always_inline)) void TileBody(const T* a, const T* b, int6
 
 // The same operations in the same order on every machine (no fused multiply-add): only their number
 // at a time differs.
-__attribute__((target_clones("avx512f", "avx2", "default"))) void Tile(const double* a, const double* b,
-                                                                      int64_t depth, double* tile) {
+__attribute__((target_clones("avx512f", "avx2", "default"))) void Tile(const double* a,
+                                                                       const double* b,
+                                                                       int64_t depth,
+                                                                       double* tile) {
   TileBody(a, b, depth, tile);
 }
-__attribute__((target_clones("avx512f", "avx2", "default"))) void Tile(const float* a, const float* b,
-                                                                      int64_t depth, float* tile) {
+__attribute__((target_clones("avx512f", "avx2", "default"))) void Tile(const float* a,
+                                                                       const float* b,
+                                                                       int64_t depth, float* tile) {
   TileBody(a, b, depth, tile);
 }
 

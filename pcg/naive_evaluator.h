@@ -71,7 +71,10 @@ class NaiveEvaluator {
     std::vector<int> vars;
     for (const BoundVar& bound : node.bound) vars.push_back(bound.var);
     const double inf = std::numeric_limits<double>::infinity();
-    double total = node.name == "sum" ? 0 : node.name == "prod" ? 1 : node.name == "min" ? inf : -inf;
+    double total = node.name == "sum"    ? 0
+                   : node.name == "prod" ? 1
+                   : node.name == "min"  ? inf
+                                         : -inf;
     double best = 0, position = -1;
     Loop(vars, 0, [&] {
       const double value = Value(node.args[0]);
@@ -125,24 +128,42 @@ class NaiveEvaluator {
     const ExprNode& node = op_.exprs[id];
     const auto arg = [&](size_t i) { return Value(node.args[i]); };
     switch (node.kind) {
-      case ExprKind::kNumber: return node.number;
-      case ExprKind::kVar: return values_[static_cast<size_t>(node.ref)];
-      case ExprKind::kSize: return static_cast<double>(Extent(node.ref));
-      case ExprKind::kRead: return Read(node);
-      case ExprKind::kAdd: return arg(0) + arg(1);
-      case ExprKind::kSub: return arg(0) - arg(1);
-      case ExprKind::kMul: return arg(0) * arg(1);
-      case ExprKind::kDiv: return arg(0) / arg(1);
-      case ExprKind::kNeg: return -arg(0);
-      case ExprKind::kFloorDiv: return std::floor(arg(0) / arg(1));
-      case ExprKind::kMod: return arg(0) - std::floor(arg(0) / arg(1)) * arg(1);
-      case ExprKind::kCall: return Call(node);
-      case ExprKind::kAnd: return arg(0) != 0 && arg(1) != 0;
-      case ExprKind::kOr: return arg(0) != 0 || arg(1) != 0;
-      case ExprKind::kNot: return arg(0) == 0;
-      case ExprKind::kSelect: return arg(0) != 0 ? arg(1) : arg(2);
-      case ExprKind::kReduce: return Reduce(node);
-      case ExprKind::kNoGrad: return arg(0);
+      case ExprKind::kNumber:
+        return node.number;
+      case ExprKind::kVar:
+        return values_[static_cast<size_t>(node.ref)];
+      case ExprKind::kSize:
+        return static_cast<double>(Extent(node.ref));
+      case ExprKind::kRead:
+        return Read(node);
+      case ExprKind::kAdd:
+        return arg(0) + arg(1);
+      case ExprKind::kSub:
+        return arg(0) - arg(1);
+      case ExprKind::kMul:
+        return arg(0) * arg(1);
+      case ExprKind::kDiv:
+        return arg(0) / arg(1);
+      case ExprKind::kNeg:
+        return -arg(0);
+      case ExprKind::kFloorDiv:
+        return std::floor(arg(0) / arg(1));
+      case ExprKind::kMod:
+        return arg(0) - std::floor(arg(0) / arg(1)) * arg(1);
+      case ExprKind::kCall:
+        return Call(node);
+      case ExprKind::kAnd:
+        return arg(0) != 0 && arg(1) != 0;
+      case ExprKind::kOr:
+        return arg(0) != 0 || arg(1) != 0;
+      case ExprKind::kNot:
+        return arg(0) == 0;
+      case ExprKind::kSelect:
+        return arg(0) != 0 ? arg(1) : arg(2);
+      case ExprKind::kReduce:
+        return Reduce(node);
+      case ExprKind::kNoGrad:
+        return arg(0);
       case ExprKind::kCompare: {
         const double a = arg(0), b = arg(1);
         if (node.name == "==") return a == b;
@@ -152,7 +173,8 @@ class NaiveEvaluator {
         if (node.name == ">") return a > b;
         return a >= b;
       }
-      default: throw std::invalid_argument("not a value");
+      default:
+        throw std::invalid_argument("not a value");
     }
   }
 

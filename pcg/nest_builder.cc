@@ -1,5 +1,5 @@
 // From an operator instance to stages: reductions are lifted out of expressions, guards of
-// reductions are collected, and equalities among them are solved for loop variables.
+// reductions are collected, and variables that they fix are replaced.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,19 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "pcg/nest_ir.h"
+#include "pcg/nest_solver.h"
 
 namespace tandem {
 namespace {
-
-// A variable that an equality of the guard fixes: (constant + vars + opaque) / divisor mod modulus,
-// in logical values.
-struct Solution {
-  int64_t constant = 0;
-  std::map<int, int64_t> vars;
-  std::vector<std::pair<int64_t, ExprId>> opaque;
-  int64_t divisor = 1;
-  int64_t modulus = 0;  // 0: none
-};
 
 struct Lifted {
   int tensor = -1;
@@ -69,7 +60,8 @@ class StagesBuilder {
   }
 
   int AddTemporary(std::vector<int64_t> dims) {
-    return AddTensor(NestTensor::Kind::kTemporary, next_temporary_++, "a reduction", std::move(dims));
+    return AddTensor(NestTensor::Kind::kTemporary, next_temporary_++, "a reduction",
+                     std::move(dims));
   }
 
   int64_t OffsetOf(int var) const {
@@ -78,16 +70,6 @@ class StagesBuilder {
   int64_t WholeExtent(int var) const {
     const int size = instance.vars[static_cast<size_t>(var)].size;
     return instance.sizes[static_cast<size_t>(size)].extent;
-  }
-
-  // Free variables of an expression.
-  std::set<int> FreeVars(ExprId id) const {
-    const ExprNode& node = instance.exprs[id];
-    std::set<int> vars;
-    if (node.kind == ExprKind::kVar) vars.insert(node.ref);
-    for (ExprId arg : node.args) vars.merge(FreeVars(arg));
-    for (const BoundVar& bound : node.bound) vars.erase(bound.var);
-    return vars;
   }
 
   const OpInstance& instance;
@@ -127,7 +109,7 @@ class StageBuilder {
     } else {
       Product(reduce.args[0], guards, factors, divisors);
     }
-    Solve(guards, bound, vars);
+    solved_ = SolveGuards(instance(), all_.out.extents, bound, vars, guards);
     for (int var : vars) (solved_.count(var) == 0 ? stage_.free_vars : fixed_free_).push_back(var);
     for (int var : bound) {
       if (solved_.count(var) == 0) stage_.reduce_vars.push_back(var);
@@ -142,7 +124,8 @@ class StageBuilder {
     if (stage_.reduction == NestReduction::kArgMax) {
       int position = Const(0);
       for (int var : bound) {
-        position = Binary(NestOp::kMul, position, Const(static_cast<double>(all_.WholeExtent(var))));
+        position =
+            Binary(NestOp::kMul, position, Const(static_cast<double>(all_.WholeExtent(var))));
         position = Binary(NestOp::kAdd, position, Logical(var));
       }
       stage_.position = position;
@@ -200,156 +183,9 @@ class StageBuilder {
     factors.push_back(id);
   }
 
-  // --- Solving equalities.
-
-  // number if the expression is an integer constant.
-  bool IntegerConstant(ExprId id, int64_t& value) const {
-    const ExprNode& node = expr(id);
-    double number = 0;
-    if (node.kind == ExprKind::kNumber) {
-      number = node.number;
-    } else if (node.kind == ExprKind::kSize) {
-      number = static_cast<double>(instance().sizes[static_cast<size_t>(node.ref)].extent);
-    } else if (node.kind == ExprKind::kMul || node.kind == ExprKind::kAdd) {
-      int64_t a = 0, b = 0;
-      if (!IntegerConstant(node.args[0], a) || !IntegerConstant(node.args[1], b)) return false;
-      value = node.kind == ExprKind::kMul ? a * b : a + b;
-      return true;
-    } else {
-      return false;
-    }
-    if (std::abs(number) > 1e15 || number != std::floor(number)) return false;
-    value = static_cast<int64_t>(number);
-    return true;
-  }
-
-  void Linearize(ExprId id, int64_t scale, Solution& out) const {
-    const ExprNode& node = expr(id);
-    int64_t constant = 0;
-    if (IntegerConstant(id, constant)) {
-      out.constant += scale * constant;
-    } else if (node.kind == ExprKind::kVar && solved_.count(node.ref) == 0) {
-      out.vars[node.ref] += scale;
-    } else if (node.kind == ExprKind::kAdd || node.kind == ExprKind::kSub) {
-      Linearize(node.args[0], scale, out);
-      Linearize(node.args[1], node.kind == ExprKind::kAdd ? scale : -scale, out);
-    } else if (node.kind == ExprKind::kNeg) {
-      Linearize(node.args[0], -scale, out);
-    } else if (node.kind == ExprKind::kMul && IntegerConstant(node.args[0], constant)) {
-      Linearize(node.args[1], scale * constant, out);
-    } else if (node.kind == ExprKind::kMul && IntegerConstant(node.args[1], constant)) {
-      Linearize(node.args[0], scale * constant, out);
-    } else {
-      out.opaque.emplace_back(scale, id);
-    }
-  }
-
-  // Variables that the opaque terms of an equation depend on, solved ones replaced.
-  void OpaqueDependencies(const Solution& equation, std::set<int>& vars) const {
-    for (const auto& [scale, id] : equation.opaque) {
-      for (int var : all_.FreeVars(id)) Depend(var, vars);
-    }
-  }
-
-  void Depend(int var, std::set<int>& vars) const {
-    if (!vars.insert(var).second) return;
-    const auto it = solved_.find(var);
-    if (it == solved_.end()) return;
-    for (const auto& [other, coefficient] : it->second.vars) Depend(other, vars);
-    OpaqueDependencies(it->second, vars);
-  }
-
-  // Variables of `pool` with a coefficient in the equation on which the rest of it does not depend.
-  std::vector<int> Candidates(const Solution& equation, const std::vector<int>& pool) const {
-    std::set<int> elsewhere;
-    OpaqueDependencies(equation, elsewhere);
-    std::vector<int> out;
-    for (int var : pool) {
-      const auto it = equation.vars.find(var);
-      if (it != equation.vars.end() && it->second != 0 && elsewhere.count(var) == 0) out.push_back(var);
-    }
-    return out;
-  }
-
-  void Solve(std::vector<ExprId>& guards, const std::vector<int>& bound, const std::vector<int>& free) {
-    std::vector<ExprId> kept;
-    for (ExprId guard : guards) {
-      const ExprNode& node = expr(guard);
-      if (node.kind != ExprKind::kCompare || node.name != "==") {
-        kept.push_back(guard);
-        continue;
-      }
-      Solution equation;  // left - right == 0
-      Linearize(node.args[0], 1, equation);
-      Linearize(node.args[1], -1, equation);
-      if (!SolveFor(equation, Candidates(equation, bound), /*unit_only=*/false) &&
-          !SolveFor(equation, Candidates(equation, free), /*unit_only=*/true)) {
-        kept.push_back(guard);
-      }
-    }
-    guards = std::move(kept);
-  }
-
   int64_t Extent(int var) const { return all_.out.extents[static_cast<size_t>(var)]; }
 
-  bool SolveFor(const Solution& equation, std::vector<int> candidates, bool unit_only) {
-    if (candidates.empty()) return false;
-    const auto coefficient = [&](int var) { return equation.vars.find(var)->second; };
-    std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) {
-      return std::abs(coefficient(a)) < std::abs(coefficient(b));
-    });
-    // Digits of mixed radix: coefficients 1, e1, e1*e2, ... of one sign. All are fixed at once.
-    std::vector<int> chain;
-    int64_t next = 1, chain_product = 1;
-    for (int var : candidates) {
-      const int64_t sign = coefficient(candidates[0]) < 0 ? -1 : 1;
-      if (coefficient(var) != sign * next) continue;
-      chain.push_back(var);
-      chain_product *= Extent(var);
-      next *= all_.WholeExtent(var);
-    }
-    int best = -1;
-    for (int var : candidates) {
-      if (unit_only && std::abs(coefficient(var)) != 1) continue;
-      const bool larger = best < 0 || Extent(var) > Extent(best);
-      if (larger) best = var;
-    }
-    if (chain.size() > 1 && (best < 0 || chain_product >= Extent(best))) {
-      SolveChain(equation, chain);
-      return true;
-    }
-    if (best < 0) return false;
-    const int64_t scale = coefficient(best);
-    Solution solution = Rest(equation, {best}, scale > 0 ? -1 : 1);
-    solution.divisor = std::abs(scale);
-    solved_.emplace(best, std::move(solution));
-    return true;
-  }
-
-  static Solution Rest(const Solution& equation, const std::vector<int>& vars, int64_t scale) {
-    Solution rest;
-    rest.constant = scale * equation.constant;
-    for (const auto& [var, coefficient] : equation.vars) {
-      const bool solved = std::find(vars.begin(), vars.end(), var) != vars.end();
-      if (!solved && coefficient != 0) rest.vars[var] = scale * coefficient;
-    }
-    for (const auto& [coefficient, id] : equation.opaque) rest.opaque.emplace_back(scale * coefficient, id);
-    return rest;
-  }
-
-  void SolveChain(const Solution& equation, const std::vector<int>& chain) {
-    const int64_t sign = equation.vars.find(chain[0])->second;
-    const Solution rest = Rest(equation, chain, -sign);
-    int64_t below = 1;
-    for (size_t i = 0; i < chain.size(); ++i) {
-      Solution digit = rest;
-      digit.divisor = below;
-      digit.modulus = i + 1 < chain.size() ? all_.WholeExtent(chain[i]) : 0;
-      below *= all_.WholeExtent(chain[i]);
-      in_chain_.insert(chain[i]);
-      solved_.emplace(chain[i], std::move(digit));
-    }
-  }
+  // --- Variables that guards fix.
 
   // The fixed value must be an index of this piece, and, without a chain, divide evenly.
   void GuardSolved(int var, const Solution& solution) {
@@ -361,9 +197,9 @@ class StageBuilder {
       node.args = {local};
       stage_.guards.push_back(AddNode(std::move(node)));
     }
-    if (solution.divisor > 1 && in_chain_.count(var) == 0) {
-      const int rest = Binary(NestOp::kMod, Numerator(solution),
-                              Const(static_cast<double>(solution.divisor)));
+    if (solution.divisor > 1 && !solution.digit) {
+      const int rest =
+          Binary(NestOp::kMod, Numerator(solution), Const(static_cast<double>(solution.divisor)));
       stage_.guards.push_back(Binary(NestOp::kEq, rest, Const(0)));
     }
   }
@@ -467,7 +303,8 @@ class StageBuilder {
     }
     for (const auto& [coefficient, id] : solution.opaque) {
       int term = Value(id);
-      if (coefficient != 1) term = Binary(NestOp::kMul, Const(static_cast<double>(coefficient)), term);
+      if (coefficient != 1)
+        term = Binary(NestOp::kMul, Const(static_cast<double>(coefficient)), term);
       value = solution.constant == 0 && solution.vars.empty() && solution.opaque.size() == 1
                   ? term
                   : Binary(NestOp::kAdd, value, term);
@@ -502,13 +339,14 @@ class StageBuilder {
   int Local(int var) {
     const int64_t offset = all_.OffsetOf(var);
     const int logical = Logical(var);
-    return offset == 0 ? logical : Binary(NestOp::kSub, logical, Const(static_cast<double>(offset)));
+    return offset == 0 ? logical
+                       : Binary(NestOp::kSub, logical, Const(static_cast<double>(offset)));
   }
 
   int Index(ExprId id, int size) {
     const ExprNode& node = expr(id);
-    const bool plain = node.kind == ExprKind::kVar &&
-                       instance().vars[static_cast<size_t>(node.ref)].size == size;
+    const bool plain =
+        node.kind == ExprKind::kVar && instance().vars[static_cast<size_t>(node.ref)].size == size;
     return plain ? Local(node.ref) : Value(id);
   }
 
@@ -538,7 +376,7 @@ class StageBuilder {
     if (it == all_.lifted.end()) {
       Lifted lifted;
       std::vector<int64_t> dims;
-      for (int var : all_.FreeVars(id)) {
+      for (int var : FreeVarsOf(instance(), id)) {
         lifted.vars.push_back(var);
         dims.push_back(Extent(var));
       }
@@ -628,11 +466,11 @@ class StageBuilder {
 
   int Call(const ExprNode& node) {
     static const auto* const kFunctions = new std::map<std::string, NestOp>{
-        {"exp", NestOp::kExp},     {"log", NestOp::kLog},     {"sqrt", NestOp::kSqrt},
-        {"rsqrt", NestOp::kRsqrt}, {"tanh", NestOp::kTanh},   {"erf", NestOp::kErf},
-        {"sin", NestOp::kSin},     {"cos", NestOp::kCos},     {"abs", NestOp::kAbs},
-        {"sign", NestOp::kSign},   {"floor", NestOp::kFloor}, {"pow", NestOp::kPow},
-        {"max", NestOp::kMax},     {"min", NestOp::kMin},     {"isnan", NestOp::kIsNan},
+        {"exp", NestOp::kExp},        {"log", NestOp::kLog},     {"sqrt", NestOp::kSqrt},
+        {"rsqrt", NestOp::kRsqrt},    {"tanh", NestOp::kTanh},   {"erf", NestOp::kErf},
+        {"sin", NestOp::kSin},        {"cos", NestOp::kCos},     {"abs", NestOp::kAbs},
+        {"sign", NestOp::kSign},      {"floor", NestOp::kFloor}, {"pow", NestOp::kPow},
+        {"max", NestOp::kMax},        {"min", NestOp::kMin},     {"isnan", NestOp::kIsNan},
         {"uniform", NestOp::kUniform}};
     const auto it = kFunctions->find(node.name);
     if (it == kFunctions->end()) {
@@ -648,7 +486,6 @@ class StageBuilder {
   StagesBuilder& all_;
   NestStage stage_;
   std::map<int, Solution> solved_;
-  std::set<int> in_chain_;
   std::vector<int> fixed_free_;
   std::map<int, int> logical_;
   std::map<int, int> values_;
@@ -662,9 +499,9 @@ class StageBuilder {
 absl::StatusOr<NestStages> BuildStages(const OpInstance& instance, const PieceOfOp& piece) {
   for (const std::vector<int64_t>* list : {&piece.extents, &piece.offsets}) {
     if (!list->empty() && list->size() != instance.sizes.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a piece of operator '", instance.op, "' gives ", list->size(), " values for ",
-                       instance.sizes.size(), " sizes"));
+      return absl::InvalidArgumentError(absl::StrCat("a piece of operator '", instance.op,
+                                                     "' gives ", list->size(), " values for ",
+                                                     instance.sizes.size(), " sizes"));
     }
   }
   StagesBuilder builder(instance, piece);
@@ -672,9 +509,10 @@ absl::StatusOr<NestStages> BuildStages(const OpInstance& instance, const PieceOf
     ExprId body = equation.body;
     while (instance.exprs[body].kind == ExprKind::kNoGrad) body = instance.exprs[body].args[0];
     StageBuilder stage(builder, /*lenient=*/false);
-    absl::Status status = instance.exprs[body].kind == ExprKind::kReduce
-                              ? stage.Reduction(equation.target, equation.vars, instance.exprs[body])
-                              : stage.Plain(equation.target, equation.vars, body);
+    absl::Status status =
+        instance.exprs[body].kind == ExprKind::kReduce
+            ? stage.Reduction(equation.target, equation.vars, instance.exprs[body])
+            : stage.Plain(equation.target, equation.vars, body);
     if (!status.ok()) return status;
   }
   return std::move(builder.out);

@@ -16,11 +16,13 @@ IntAffine Sum(const IntAffine& a, const IntAffine& b, int64_t scale_b) {
   out.constant = a.constant + scale_b * b.constant;
   size_t i = 0, j = 0;
   while (i < a.terms.size() || j < b.terms.size()) {
-    const bool from_a = j == b.terms.size() || (i < a.terms.size() && a.terms[i].first <= b.terms[j].first);
-    const bool from_b = i == a.terms.size() || (j < b.terms.size() && b.terms[j].first <= a.terms[i].first);
+    const bool from_a =
+        j == b.terms.size() || (i < a.terms.size() && a.terms[i].first <= b.terms[j].first);
+    const bool from_b =
+        i == a.terms.size() || (j < b.terms.size() && b.terms[j].first <= a.terms[i].first);
     const int var = from_a ? a.terms[i].first : b.terms[j].first;
-    const int64_t coefficient = (from_a ? a.terms[i++].second : 0) +
-                                (from_b ? scale_b * b.terms[j++].second : 0);
+    const int64_t coefficient =
+        (from_a ? a.terms[i++].second : 0) + (from_b ? scale_b * b.terms[j++].second : 0);
     if (coefficient != 0) out.terms.emplace_back(var, coefficient);
   }
   return out;

@@ -27,12 +27,42 @@ IntAffine Sum(const IntAffine& a, const IntAffine& b, int64_t scale_b);
 IntAffine Scaled(const IntAffine& a, int64_t scale);
 
 enum class NestOp : uint8_t {
-  kConst, kAffine, kRead,
-  kAdd, kSub, kMul, kDiv, kNeg, kFloorDiv, kMod, kPow, kMax, kMin,
-  kExp, kLog, kSqrt, kRsqrt, kTanh, kErf, kSin, kCos, kAbs, kSign, kFloor, kIsNan,
-  kUniform,   // args: seed, counters
-  kEq, kNe, kLt, kLe, kGt, kGe, kAnd, kOr, kNot,  // 1 or 0
-  kInRange,   // 0 <= args[0] < number
+  kConst,
+  kAffine,
+  kRead,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kNeg,
+  kFloorDiv,
+  kMod,
+  kPow,
+  kMax,
+  kMin,
+  kExp,
+  kLog,
+  kSqrt,
+  kRsqrt,
+  kTanh,
+  kErf,
+  kSin,
+  kCos,
+  kAbs,
+  kSign,
+  kFloor,
+  kIsNan,
+  kUniform,  // args: seed, counters
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kNot,      // 1 or 0
+  kInRange,  // 0 <= args[0] < number
   kSelect,
 };
 
@@ -67,12 +97,12 @@ struct NestStage {
   std::vector<int> free_vars;    // loops
   std::vector<int> reduce_vars;  // loops; a variable that an equality fixes is in neither list
   NestReduction reduction = NestReduction::kNone;
-  std::vector<int> guards;       // nodes, all must be 1
+  std::vector<int> guards;  // nodes, all must be 1
   std::vector<int> factors;
   std::vector<int> divisors;
-  int position = -1;             // kArgMax: node, the flat logical index
-  bool scatter = false;          // several iterations may hit one element beyond reduce_vars
-  bool lenient = false;          // under a select: reads out of range give 0
+  int position = -1;     // kArgMax: node, the flat logical index
+  bool scatter = false;  // several iterations may hit one element beyond reduce_vars
+  bool lenient = false;  // under a select: reads out of range give 0
 };
 
 struct NestStages {

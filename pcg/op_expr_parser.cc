@@ -52,7 +52,8 @@ bool IsReductionName(absl::string_view name) {
 }
 
 std::string Shown(const Token& token) {
-  return token.kind == Token::Kind::kEnd ? "the end of the text" : absl::StrCat("'", token.text, "'");
+  return token.kind == Token::Kind::kEnd ? "the end of the text"
+                                         : absl::StrCat("'", token.text, "'");
 }
 
 bool TokenCursor::TakePunct(absl::string_view text) {
@@ -155,7 +156,8 @@ absl::StatusOr<ExprId> ExprParser::And() {
 
 absl::StatusOr<ExprId> ExprParser::Not() {
   const DepthGuard guard(depth_);
-  if (guard.too_deep()) return cursor_.Error("expression is nested too deeply; use an intermediate");
+  if (guard.too_deep())
+    return cursor_.Error("expression is nested too deeply; use an intermediate");
   if (!cursor_.IsWord("not")) return Compare();
   cursor_.Take();
   const Token at = cursor_.Peek();
@@ -201,7 +203,10 @@ absl::StatusOr<ExprId> ExprParser::Sum() {
 
 absl::StatusOr<ExprId> ExprParser::Term() {
   static constexpr std::pair<absl::string_view, ExprKind> kOperators[] = {
-      {"*", ExprKind::kMul}, {"/", ExprKind::kDiv}, {"//", ExprKind::kFloorDiv}, {"%", ExprKind::kMod}};
+      {"*", ExprKind::kMul},
+      {"/", ExprKind::kDiv},
+      {"//", ExprKind::kFloorDiv},
+      {"%", ExprKind::kMod}};
   const Token at = cursor_.Peek();
   auto left = Unary();
   while (left.ok()) {
@@ -222,7 +227,8 @@ absl::StatusOr<ExprId> ExprParser::Term() {
 
 absl::StatusOr<ExprId> ExprParser::Unary() {
   const DepthGuard guard(depth_);
-  if (guard.too_deep()) return cursor_.Error("expression is nested too deeply; use an intermediate");
+  if (guard.too_deep())
+    return cursor_.Error("expression is nested too deeply; use an intermediate");
   if (!cursor_.IsPunct("-")) return Primary();
   cursor_.Take();
   const Token at = cursor_.Peek();
@@ -276,16 +282,20 @@ absl::StatusOr<ExprId> ExprParser::Name() {
     return id;
   }
   if (scope_.sizes.count(token.text) != 0) {
-    return cursor_.ErrorAt(token, absl::StrCat("'", token.text, "' is a size; write size(", token.text,
-                                               ") for its value, or bind an index of this name"));
+    return cursor_.ErrorAt(token,
+                           absl::StrCat("'", token.text, "' is a size; write size(", token.text,
+                                        ") for its value, or bind an index of this name"));
   }
   if (scope_.tensors.count(token.text) != 0) {
-    return cursor_.ErrorAt(token, absl::StrCat("tensor '", token.text, "' is read without indices; "
-                                               "write ", token.text, "[...]"));
+    return cursor_.ErrorAt(token, absl::StrCat("tensor '", token.text,
+                                               "' is read without indices; "
+                                               "write ",
+                                               token.text, "[...]"));
   }
   return cursor_.ErrorAt(
-      token, absl::StrCat("unbound name '", token.text,
-                          "'; bind it on the left side or in a reduction, or declare an attribute"));
+      token,
+      absl::StrCat("unbound name '", token.text,
+                   "'; bind it on the left side or in a reduction, or declare an attribute"));
 }
 
 absl::StatusOr<ExprId> ExprParser::Call() {
@@ -296,7 +306,8 @@ absl::StatusOr<ExprId> ExprParser::Call() {
     auto name = cursor_.ExpectName("a size or group in size(...)");
     if (!name.ok()) return name.status();
     if (scope_.sizes.count(*name) == 0) {
-      return cursor_.ErrorAt(at, absl::StrCat("unknown size '", *name, "'; sizes are those of the "
+      return cursor_.ErrorAt(at, absl::StrCat("unknown size '", *name,
+                                              "'; sizes are those of the "
                                               "signature"));
     }
     absl::Status status = cursor_.Expect(")", "after size(name");
@@ -321,23 +332,26 @@ absl::StatusOr<ExprId> ExprParser::Call() {
   if (function == nullptr && !select && !nograd) {
     const bool index_only = token.text == "regroup";
     return cursor_.ErrorAt(
-        token, index_only ? absl::StrCat("regroup(...) is an index of a read, not a value")
-                          : absl::StrCat("unknown function '", token.text, "'; there are select, "
-                                         "nograd, size and ",
-                                         absl::StrJoin(ScalarFunctions(), " ",
-                                                       [](std::string* out, const ScalarFunction& f) {
-                                                         out->append(f.name.data(), f.name.size());
-                                                       })));
+        token, index_only
+                   ? absl::StrCat("regroup(...) is an index of a read, not a value")
+                   : absl::StrCat("unknown function '", token.text,
+                                  "'; there are select, "
+                                  "nograd, size and ",
+                                  absl::StrJoin(ScalarFunctions(), " ",
+                                                [](std::string* out, const ScalarFunction& f) {
+                                                  out->append(f.name.data(), f.name.size());
+                                                })));
   }
   const int arity = select ? 3 : nograd ? 1 : function->arity;
   if (arity >= 0 ? static_cast<int>(args.size()) != arity : args.empty()) {
-    return cursor_.ErrorAt(token, absl::StrCat(token.text, " takes ",
-                                               arity >= 0 ? absl::StrCat(arity) : "at least 1",
-                                               " argument(s), not ", args.size()));
+    return cursor_.ErrorAt(
+        token, absl::StrCat(token.text, " takes ", arity >= 0 ? absl::StrCat(arity) : "at least 1",
+                            " argument(s), not ", args.size()));
   }
   absl::Status status;
   for (size_t i = 0; i < args.size(); ++i) {
-    status.Update(select && i == 0 ? RequireBoolean(args[i], at[i]) : RequireNumber(args[i], at[i]));
+    status.Update(select && i == 0 ? RequireBoolean(args[i], at[i])
+                                   : RequireNumber(args[i], at[i]));
   }
   if (!status.ok()) return status;
   if (select) return Add(ExprKind::kSelect, args);
@@ -349,12 +363,15 @@ absl::StatusOr<std::string> ExprParser::Range() {
   const Token token = cursor_.Take();
   if (token.kind == Token::Kind::kNumber && token.integer && token.number >= 1) return token.text;
   if (token.kind != Token::Kind::kName) {
-    return cursor_.ErrorAt(token, absl::StrCat("expected a size, group, attribute or positive number "
-                                               "as a range, found ", Shown(token)));
+    return cursor_.ErrorAt(token,
+                           absl::StrCat("expected a size, group, attribute or positive number "
+                                        "as a range, found ",
+                                        Shown(token)));
   }
   if (scope_.sizes.count(token.text) == 0 && !HasAttribute(token.text)) {
-    return cursor_.ErrorAt(token, absl::StrCat("unknown size '", token.text,
-                                               "'; ranges are sizes of the signature or attributes"));
+    return cursor_.ErrorAt(token,
+                           absl::StrCat("unknown size '", token.text,
+                                        "'; ranges are sizes of the signature or attributes"));
   }
   return token.text;
 }
@@ -375,7 +392,8 @@ absl::StatusOr<ExprId> ExprParser::Reduction() {
     auto range = Range();
     if (!range.ok()) return range.status();
     if (!scope_.variables.emplace(*name, OpScope::Variable{*range, at}).second) {
-      return cursor_.ErrorAt(at, absl::StrCat("index '", *name, "' is bound already; choose another "
+      return cursor_.ErrorAt(at, absl::StrCat("index '", *name,
+                                              "' is bound already; choose another "
                                               "name"));
     }
     node.bound.push_back(BoundVar{*name, *range, -1});
@@ -400,17 +418,20 @@ absl::StatusOr<ExprId> ExprParser::Read() {
   cursor_.Take();  // "["
   const auto tensor = scope_.tensors.find(token.text);
   if (scope_.definition || tensor == scope_.tensors.end()) {
-    return cursor_.ErrorAt(token, absl::StrCat("unknown tensor '", token.text,
-                                               "'; it is no operand and has no equation before this "
-                                               "one"));
+    return cursor_.ErrorAt(token,
+                           absl::StrCat("unknown tensor '", token.text,
+                                        "'; it is no operand and has no equation before this "
+                                        "one"));
   }
   const std::vector<DimSpec> dims = tensor->second;
   std::vector<ExprId> args;
   if (cursor_.IsWord("regroup") && cursor_.IsPunct("(", 1)) {
     const Token at = cursor_.Take();
     cursor_.Take();
-    auto inner = cursor_.IsName() ? Name() : absl::StatusOr<ExprId>(cursor_.Error(
-        "expected an index variable in regroup(...)"));
+    auto inner =
+        cursor_.IsName()
+            ? Name()
+            : absl::StatusOr<ExprId>(cursor_.Error("expected an index variable in regroup(...)"));
     if (!inner.ok()) return inner;
     if (spec_.exprs[*inner].kind != ExprKind::kVar) {
       return cursor_.ErrorAt(at, "regroup(...) takes an index variable");
@@ -435,8 +456,9 @@ absl::StatusOr<ExprId> ExprParser::Read() {
       args.push_back(*index);
     }
     if (args.size() != dims.size()) {
-      return cursor_.ErrorAt(token, absl::StrCat("'", token.text, "' has ", dims.size(),
-                                                 " dim(s) but ", args.size(), " index(es) are given"));
+      return cursor_.ErrorAt(
+          token, absl::StrCat("'", token.text, "' has ", dims.size(), " dim(s) but ", args.size(),
+                              " index(es) are given"));
     }
   }
   ExprNode node;
@@ -513,20 +535,22 @@ absl::StatusOr<ExprId> ExprParser::Index(const DimSpec& dim) {
   if (!status.ok()) return status;
   const bool group = dim.kind == DimSpec::Kind::kGroup || dim.kind == DimSpec::Kind::kShapeAttr;
   if (dim.kind != DimSpec::Kind::kTuple) {
-    InferRange(*index, dim.kind == DimSpec::Kind::kConstant ? absl::StrCat(dim.constant) : dim.name);
+    InferRange(*index,
+               dim.kind == DimSpec::Kind::kConstant ? absl::StrCat(dim.constant) : dim.name);
   }
   const ExprNode& node = spec_.exprs[*index];
   const auto variable = scope_.variables.find(node.name);
   const bool group_variable = node.kind == ExprKind::kVar && variable != scope_.variables.end() &&
                               scope_.IsGroup(variable->second.range);
   if (group && !group_variable) {
-    return cursor_.ErrorAt(at, absl::StrCat("the group ", dim.name, ".. is indexed by one variable "
+    return cursor_.ErrorAt(at, absl::StrCat("the group ", dim.name,
+                                            ".. is indexed by one variable "
                                             "that ranges over a group"));
   }
   if (!group && group_variable) {
-    return cursor_.ErrorAt(at, absl::StrCat("index '", node.name, "' ranges over the group ",
-                                            variable->second.range, " but the dim ", DimText(dim),
-                                            " is a single size"));
+    return cursor_.ErrorAt(
+        at, absl::StrCat("index '", node.name, "' ranges over the group ", variable->second.range,
+                         " but the dim ", DimText(dim), " is a single size"));
   }
   return index;
 }

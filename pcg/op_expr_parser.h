@@ -64,7 +64,7 @@ struct OpScope {
     std::string range;  // size, group, attribute or number; "" = not known yet (intermediates)
     Token token;
   };
-  std::map<std::string, bool, std::less<>> sizes;  // name -> is a group
+  std::map<std::string, bool, std::less<>> sizes;                    // name -> is a group
   std::map<std::string, std::vector<DimSpec>, std::less<>> tensors;  // readable ones
   std::map<std::string, Variable, std::less<>> variables;
   bool definition = false;  // in a size's formula: names are sizes and attributes, no tensors
@@ -80,8 +80,8 @@ class ExprParser {
   ExprParser(TokenCursor& cursor, OpSpec& spec, OpScope& scope)
       : cursor_(cursor), spec_(spec), scope_(scope) {}
 
-  absl::StatusOr<ExprId> Value();      // a number-valued expression
-  absl::StatusOr<std::string> Range(); // what a variable ranges over
+  absl::StatusOr<ExprId> Value();       // a number-valued expression
+  absl::StatusOr<std::string> Range();  // what a variable ranges over
 
  private:
   absl::StatusOr<ExprId> Or();

@@ -41,9 +41,7 @@ std::optional<Factors> WithSuffixes(const Factors& factors, const std::set<int64
   return FromSuffixes(all);
 }
 
-bool IsMultiple(double value, int64_t of) {
-  return std::fmod(value, static_cast<double>(of)) == 0;
-}
+bool IsMultiple(double value, int64_t of) { return std::fmod(value, static_cast<double>(of)) == 0; }
 
 struct ShiftLink {
   int from = -1;  // base of the variable
@@ -136,7 +134,8 @@ class Refiner {
       RegroupLink link;
       link.from = variables_[spec_.exprs[spec_.exprs[node.args[0]].args[0]].name];
       for (const std::vector<OperandDim>& dims : operand->dims) {
-        for (const OperandDim& dim : dims) link.to.insert(link.to.end(), dim.bases.begin(), dim.bases.end());
+        for (const OperandDim& dim : dims)
+          link.to.insert(link.to.end(), dim.bases.begin(), dim.bases.end());
       }
       regroups_.push_back(std::move(link));
       return;
@@ -145,7 +144,8 @@ class Refiner {
       const ExprNode& index = spec_.exprs[node.args[d]];
       const std::vector<OperandDim>& dims = operand->dims[d];
       if (index.kind == ExprKind::kTuple) {
-        for (size_t part = 0; part < index.args.size(); ++part) Link(index.args[part], dims[0].bases[part]);
+        for (size_t part = 0; part < index.args.size(); ++part)
+          Link(index.args[part], dims[0].bases[part]);
       } else if (index.kind == ExprKind::kVar) {
         const std::vector<int>& bases = variables_[index.name];
         for (size_t i = 0; i < dims.size(); ++i) {  // a broadcast group's missing dims lead
@@ -166,7 +166,8 @@ class Refiner {
 
   void Link(ExprId index, int to) {
     AffineForm form;
-    if (!AsAffine(spec_, table_, index, form) || form.vars.size() != 1 || form.vars[0].second != 1) return;
+    if (!AsAffine(spec_, table_, index, form) || form.vars.size() != 1 || form.vars[0].second != 1)
+      return;
     const std::vector<int>& bases = variables_[form.vars[0].first];
     if (bases.size() != 1) return;
     form.vars.clear();
@@ -349,7 +350,8 @@ class Refiner {
       for (size_t b = bases.size(); b-- > 0;) {
         const Factors& factors = Base(bases[b]).factors;
         for (size_t i = factors.size(); i-- > 0;) {
-          if (factors[i] != 1) out.emplace_back(factors[i], classes[static_cast<size_t>(bases[b])][i]);
+          if (factors[i] != 1)
+            out.emplace_back(factors[i], classes[static_cast<size_t>(bases[b])][i]);
         }
       }
       return out;
@@ -390,9 +392,9 @@ absl::StatusOr<std::vector<std::vector<int>>> RefineFactors(const OpSpec& spec, 
   return Refiner(spec, table).Run();
 }
 
-size_t SharedSuffix(const std::vector<std::vector<int>>& base_sizes, const std::vector<SizeVar>& sizes,
-                    const std::vector<int>& from, const std::vector<int>& to,
-                    const AffineForm& offset) {
+size_t SharedSuffix(const std::vector<std::vector<int>>& base_sizes,
+                    const std::vector<SizeVar>& sizes, const std::vector<int>& from,
+                    const std::vector<int>& to, const AffineForm& offset) {
   size_t best = 0;
   int64_t product = 1;
   for (size_t count = 1; count <= std::min(from.size(), to.size()); ++count) {

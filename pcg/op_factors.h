@@ -1,9 +1,9 @@
 // Second step of instantiation: the factors of every base size, and which factors of different base
 // sizes are one size. Internal to op_instance.
 //
-// A factor list is seen as its suffix products (the strides of its digits): {2, 6, 4} has 4, 24, 48.
-// Lists over one extent have a common refinement exactly if the union of their suffix products is a
-// chain under divisibility.
+// A factor list is seen as its suffix products (the strides of its digits): {2, 6, 4} has 4,
+// 24, 48. Lists over one extent have a common refinement exactly if the union of their suffix
+// products is a chain under divisibility.
 #ifndef TANDEM_PCG_OP_FACTORS_H_
 #define TANDEM_PCG_OP_FACTORS_H_
 
@@ -29,9 +29,9 @@ absl::StatusOr<std::vector<std::vector<int>>> RefineFactors(const OpSpec& spec, 
 
 // How many trailing sizes of `from` and `to` are the same and below which every term of `offset` is
 // a multiple (a size's own trailing sizes included). `base_sizes`: per base its sizes.
-size_t SharedSuffix(const std::vector<std::vector<int>>& base_sizes, const std::vector<SizeVar>& sizes,
-                    const std::vector<int>& from, const std::vector<int>& to,
-                    const AffineForm& offset);
+size_t SharedSuffix(const std::vector<std::vector<int>>& base_sizes,
+                    const std::vector<SizeVar>& sizes, const std::vector<int>& from,
+                    const std::vector<int>& to, const AffineForm& offset);
 
 }  // namespace tandem
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pcg/instance_exprs.h"
+#include "pcg/mixed_radix.h"
 #include "pcg/op_factors.h"
 #include "pcg/op_sizes.h"
 #include "pcg/symbolic_attribute.h"
@@ -16,11 +17,6 @@
 namespace tandem {
 namespace {
 
-// One loop variable (or, where a dim keeps factors of its own, an expression) of mixed radix.
-struct Digit {
-  ExprId expr;
-  int size = -1;
-};
 // What a name of the text stands for: per dim of its group (one for a size) its digits.
 using Binding = std::vector<std::vector<Digit>>;
 
@@ -165,27 +161,10 @@ class Instantiator {
     return binding;
   }
 
-  ExprId SizeProduct(const std::vector<int>& sizes, size_t count) {
-    ExprId product = exprs_.Number(1);
-    for (size_t i = 0; i < count; ++i) {
-      product = exprs_.Binary(ExprKind::kMul, product, exprs_.Size(sizes[i]));
-    }
-    return product;
-  }
-
-  // The row-major value of digits.
-  ExprId Flat(const std::vector<Digit>& digits) {
-    ExprId value = exprs_.Number(0);
-    for (size_t i = 0; i < digits.size(); ++i) {
-      if (i > 0) value = exprs_.Binary(ExprKind::kMul, value, exprs_.Size(digits[i].size));
-      value = exprs_.Binary(ExprKind::kAdd, value, digits[i].expr);
-    }
-    return value;
-  }
-
   static std::vector<Digit> Joined(const Binding& binding) {
     std::vector<Digit> all;
-    for (const std::vector<Digit>& digits : binding) all.insert(all.end(), digits.begin(), digits.end());
+    for (const std::vector<Digit>& digits : binding)
+      all.insert(all.end(), digits.begin(), digits.end());
     return all;
   }
 
@@ -193,58 +172,6 @@ class Instantiator {
     std::vector<int> sizes;
     for (const Digit& digit : digits) sizes.push_back(digit.size);
     return sizes;
-  }
-
-  // A number as digits over `targets`. The leading digit takes what is left, so that a number out of
-  // range has a leading digit out of range.
-  std::vector<ExprId> Split(ExprId value, const std::vector<int>& targets) {
-    std::vector<ExprId> reversed;
-    for (size_t i = targets.size(); i-- > 1;) {
-      const ExprId size = exprs_.Size(targets[i]);
-      reversed.push_back(exprs_.Binary(ExprKind::kMod, value, size));
-      value = exprs_.Binary(ExprKind::kFloorDiv, value, size);
-    }
-    reversed.push_back(value);
-    return {reversed.rbegin(), reversed.rend()};
-  }
-
-  // Digits over other sizes of (usually) the same product. Between common strides one digit is one
-  // target, several digits are joined, and what has no common stride is divided. What is left of the
-  // digits when no target is left must be zero: `excess`.
-  std::vector<ExprId> Convert(const std::vector<Digit>& digits, const std::vector<int>& targets,
-                              ExprId& excess) {
-    std::vector<ExprId> out(targets.size());
-    size_t i = digits.size(), j = targets.size();
-    while (j > 0) {
-      const size_t digits_end = i, targets_end = j;
-      int64_t digit_product = 1, target_product = 1;
-      if (i > 0) digit_product *= Size(digits[--i].size).extent;
-      target_product *= Size(targets[--j]).extent;
-      while (digit_product != target_product) {
-        if (digit_product < target_product && i > 0) {
-          digit_product *= Size(digits[--i].size).extent;
-        } else if (digit_product > target_product && j > 0) {
-          target_product *= Size(targets[--j]).extent;
-        } else if (i > 0 || j > 0) {  // products that never meet: all that is left
-          i = 0;
-          j = 0;
-          break;
-        } else {
-          break;
-        }
-      }
-      const std::vector<Digit> from(digits.begin() + static_cast<int64_t>(i),
-                                    digits.begin() + static_cast<int64_t>(digits_end));
-      const std::vector<int> to(targets.begin() + static_cast<int64_t>(j),
-                                targets.begin() + static_cast<int64_t>(targets_end));
-      const std::vector<ExprId> part = Split(Flat(from), to);
-      for (size_t k = 0; k < part.size(); ++k) {
-        // Only the very first digit may run over: inner segments are exact.
-        out[j + k] = part[k];
-      }
-    }
-    excess = Flat({digits.begin(), digits.begin() + static_cast<int64_t>(i)});
-    return out;
   }
 
   // --- Expressions.
@@ -258,7 +185,7 @@ class Instantiator {
     ExprId value = exprs_.Number(0);
     for (const auto& [base, coefficient] : offset.sizes) {
       const std::vector<int>& ids = sizes_of_base_[static_cast<size_t>(base)];
-      const ExprId term = SizeProduct(ids, ids.size() - shared);
+      const ExprId term = radix_.SizeProduct(ids, ids.size() - shared);
       const ExprId scaled =
           exprs_.Binary(ExprKind::kMul, exprs_.Number(std::abs(coefficient)), term);
       value = exprs_.Binary(coefficient < 0 ? ExprKind::kSub : ExprKind::kAdd, value, scaled);
@@ -273,17 +200,18 @@ class Instantiator {
                                    const std::vector<int>& targets, ExprId& excess) {
     const std::vector<int> from = SizesOf(digits);
     const bool zero = offset.number == 0 && offset.sizes.empty();
-    if (zero) return Convert(digits, targets, excess);
+    if (zero) return radix_.Convert(digits, targets, excess);
     const size_t shared = SharedSuffix(sizes_of_base_, instance_.sizes, from, targets, offset);
     const std::vector<Digit> lead(digits.begin(), digits.end() - static_cast<int64_t>(shared));
-    const std::vector<int> lead_targets(targets.begin(), targets.end() - static_cast<int64_t>(shared));
-    const ExprId value = exprs_.Add(Flat(lead), Offset(offset, targets, shared));
+    const std::vector<int> lead_targets(targets.begin(),
+                                        targets.end() - static_cast<int64_t>(shared));
+    const ExprId value = exprs_.Add(radix_.Flat(lead), Offset(offset, targets, shared));
     std::vector<ExprId> out;
     if (lead_targets.empty()) {
       excess = value;
     } else {
       excess = exprs_.Number(0);
-      out = Split(value, lead_targets);
+      out = radix_.Split(value, lead_targets);
     }
     for (size_t i = lead.size(); i < digits.size(); ++i) out.push_back(digits[i].expr);
     return out;
@@ -301,7 +229,7 @@ class Instantiator {
     }
     auto value = Value(text);
     if (!value.ok()) return value.status();
-    return Split(*value, targets);
+    return radix_.Split(*value, targets);
   }
 
   bool IsCall(ExprId id, absl::string_view name) const {
@@ -380,14 +308,17 @@ class Instantiator {
     const std::vector<Digit> digits = Joined(variables_[var]);
     std::vector<int> targets;
     for (const auto& dims : operand) {
-      for (const std::vector<int>& sizes : dims) targets.insert(targets.end(), sizes.begin(), sizes.end());
+      for (const std::vector<int>& sizes : dims)
+        targets.insert(targets.end(), sizes.begin(), sizes.end());
     }
     int64_t have = 1, want = 1;
     for (int size : targets) have *= Size(size).extent;
     for (const Digit& digit : digits) want *= Size(digit.size).extent;
     if (have != want) {
-      return Error(absl::StrCat("'", node.name, "' has ", have, " elements, which cannot be regrouped "
-                                "as ", want));
+      return Error(absl::StrCat("'", node.name, "' has ", have,
+                                " elements, which cannot be regrouped "
+                                "as ",
+                                want));
     }
     // Digits of extent 1 carry nothing and would end segments early.
     std::vector<Digit> kept_digits;
@@ -399,7 +330,7 @@ class Instantiator {
       if (Size(size).extent != 1) kept.push_back(size);
     }
     ExprId excess;
-    const std::vector<ExprId> parts = Convert(kept_digits, kept, excess);
+    const std::vector<ExprId> parts = radix_.Convert(kept_digits, kept, excess);
     size_t next = 0;
     for (const auto& dims : operand) {
       for (const std::vector<int>& sizes : dims) {
@@ -424,7 +355,7 @@ class Instantiator {
         return;
       }
       ExprId excess;
-      index.push_back(Convert(digits, sizes[i], excess));
+      index.push_back(radix_.Convert(digits, sizes[i], excess));
       excesses.push_back(excess);
     };
     if (arg.kind == ExprKind::kTuple) return TupleIndex(arg, dims[0], sizes[0], index, excesses);
@@ -432,8 +363,8 @@ class Instantiator {
       const Binding& binding = variables_[arg.name];
       const size_t missing = static_cast<size_t>(operand->missing[d]);
       if (binding.size() != dims.size() + missing) {
-        return Error(absl::StrCat("index '", arg.name, "' has rank ", binding.size(), " but dim ", d,
-                                  " of '", node.name, "' has rank ", dims.size() + missing));
+        return Error(absl::StrCat("index '", arg.name, "' has rank ", binding.size(), " but dim ",
+                                  d, " of '", node.name, "' has rank ", dims.size() + missing));
       }
       for (size_t i = 0; i < dims.size(); ++i) add(binding[i + missing], i);
       return absl::OkStatus();
@@ -478,7 +409,7 @@ class Instantiator {
       for (const Digit& digit : digits) out.push_back(digit.expr);
       index.push_back(std::move(out));
     } else {
-      index.push_back(Convert(digits, sizes, excess));
+      index.push_back(radix_.Convert(digits, sizes, excess));
     }
     return absl::OkStatus();
   }
@@ -488,8 +419,9 @@ class Instantiator {
   bool LeadingCompare(const ExprNode& node, ExprId& result) {
     if (node.name != "<" && node.name != ">=") return false;
     AffineForm left, right;
-    if (!AsAffine(spec_, table_, node.args[0], left) || !AsAffine(spec_, table_, node.args[1], right) ||
-        left.vars.size() != 1 || left.vars[0].second != 1 || !right.vars.empty()) {
+    if (!AsAffine(spec_, table_, node.args[0], left) ||
+        !AsAffine(spec_, table_, node.args[1], right) || left.vars.size() != 1 ||
+        left.vars[0].second != 1 || !right.vars.empty()) {
       return false;
     }
     const std::vector<Digit> digits = Joined(variables_[left.vars[0].first]);
@@ -500,7 +432,7 @@ class Instantiator {
     const size_t shared = SharedSuffix(sizes_of_base_, instance_.sizes, from, from, bound);
     if (shared == 0 || digits.size() < 2) return false;
     const std::vector<Digit> lead(digits.begin(), digits.end() - static_cast<int64_t>(shared));
-    result = exprs_.Compare(node.name, Flat(lead), Offset(bound, from, shared));
+    result = exprs_.Compare(node.name, radix_.Flat(lead), Offset(bound, from, shared));
     return true;
   }
 
@@ -520,14 +452,14 @@ class Instantiator {
         return exprs_.Number(*number);
       }
       case ExprKind::kVar:
-        return Flat(Joined(variables_[node.name]));
+        return radix_.Flat(Joined(variables_[node.name]));
       case ExprKind::kSize: {
         ExprId product = exprs_.Number(1);
         const auto bases = table_.names.find(node.name);
         if (bases == table_.names.end()) return Error(absl::StrCat("unknown size ", node.name));
         for (int base : bases->second) {
           const std::vector<int>& sizes = sizes_of_base_[static_cast<size_t>(base)];
-          product = exprs_.Binary(ExprKind::kMul, product, SizeProduct(sizes, sizes.size()));
+          product = exprs_.Binary(ExprKind::kMul, product, radix_.SizeProduct(sizes, sizes.size()));
         }
         return product;
       }
@@ -626,7 +558,8 @@ class Instantiator {
     size_t next = 0;
     for (size_t d = 0; d < operand.dims.size(); ++d) {
       const bool tuple = spec_dims != nullptr && (*spec_dims)[d].kind == DimSpec::Kind::kTuple;
-      const bool permuted = spec_dims != nullptr && (*spec_dims)[d].kind == DimSpec::Kind::kPermutedGroup;
+      const bool permuted =
+          spec_dims != nullptr && (*spec_dims)[d].kind == DimSpec::Kind::kPermutedGroup;
       if (tuple) {
         const std::vector<int>& bases = operand.dims[d][0].bases;
         TupleLeftSide(equation, next, bases, operand.dims[d][0].linked, sizes[d][0], vars);
@@ -638,7 +571,8 @@ class Instantiator {
       for (size_t i = 0; i < sizes[d].size(); ++i) {
         const size_t position =
             permuted ? static_cast<size_t>(table_.permutations[(*spec_dims)[d].attr][i]) : i;
-        const std::string dim_name = sizes[d].size() == 1 ? name : absl::StrCat(name, ".", position);
+        const std::string dim_name =
+            sizes[d].size() == 1 ? name : absl::StrCat(name, ".", position);
         binding[position] = NewDigits(dim_name, sizes[d][i]);
         Append(binding[position], vars);
       }
@@ -664,7 +598,7 @@ class Instantiator {
       own = NewDigits(equation.index[first].name, sizes);
       Append(own, vars);
       ExprId excess;
-      parts = Convert(own, part_sizes, excess);
+      parts = radix_.Convert(own, part_sizes, excess);
     }
     size_t next = 0;
     for (size_t p = 0; p < bases.size(); ++p) {
@@ -722,6 +656,7 @@ class Instantiator {
   SizeTable table_;
   OpInstance instance_;
   InstanceExprs exprs_{&instance_};
+  MixedRadix radix_{&instance_, &exprs_};
   std::vector<std::vector<int>> sizes_of_base_;
   std::vector<OperandSizes> operand_sizes_;  // by tensor
   std::map<std::string, int, std::less<>> tensor_of_;

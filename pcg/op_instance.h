@@ -85,9 +85,10 @@ struct OpInstance {
 
 // Applies `spec` to inputs of the given shapes. `present` inputs in signature order; a missing
 // optional input is given by the attribute "absent" (integer list of input positions), and is then
-// not in `inputs`. Factors of inputs that meet in one size are refined to their common refinement;
-// if they have none, the size has a single factor. Errors say which operand, dim and value
-// disagree. Output shapes are ShapeOf(num_inputs + i).
+// not in `inputs`. Factors of inputs that meet in one size are refined to their common refinement; a
+// dim whose factors contradict those of an earlier operand keeps them as sizes of its own, and is
+// read at quotients and rests. So an operand's dims are never coarser than given. Errors say which
+// operand, dim and value disagree. Output shapes are ShapeOf(num_inputs + i).
 absl::StatusOr<OpInstance> Instantiate(const OpSpec& spec, const Attributes& attributes,
                                        const std::vector<FactoredShape>& inputs);
 

@@ -22,29 +22,36 @@ std::string ErrorOf(const std::string& op, const Attributes& attributes, const S
 }
 
 TEST_CASE("shapes follow from the signature") {
-  CHECK(Make("matmul", {}, {{{2}, {3}, {4}}, {{4}, {5}}}).ShapeOf(2) == FactoredShape{{2}, {3}, {5}});
+  CHECK(Make("matmul", {}, {{{2}, {3}, {4}}, {{4}, {5}}}).ShapeOf(2) ==
+        FactoredShape{{2}, {3}, {5}});
   CHECK(Make("linear", {}, {{{2}, {3}, {4}}, {{4}, {5}}, {{5}}}).ShapeOf(3) ==
         FactoredShape{{2}, {3}, {5}});
   CHECK(Make("add", {}, {{{4}, {1}}, {{3}}}).ShapeOf(2) == FactoredShape{{4}, {3}});
-  CHECK(Make("conv2d", {{"stride_h", 2}, {"stride_w", 2}, {"pad_top", 1}, {"pad_left", 1},
-                        {"pad_bottom", 1}, {"pad_right", 1}},
+  CHECK(Make("conv2d",
+             {{"stride_h", 2},
+              {"stride_w", 2},
+              {"pad_top", 1},
+              {"pad_left", 1},
+              {"pad_bottom", 1},
+              {"pad_right", 1}},
              {{{2}, {6}, {7}, {8}}, {{4}, {3}, {3}, {3}}})
             .ShapeOf(2) == FactoredShape{{2}, {2, 2}, {4}, {4}});
-  CHECK(Make("transpose", {{"perm", std::vector<int64_t>{2, 0, 1}}}, {{{2}, {3}, {4}}}).ShapeOf(1) ==
-        FactoredShape{{4}, {2}, {3}});
+  CHECK(
+      Make("transpose", {{"perm", std::vector<int64_t>{2, 0, 1}}}, {{{2}, {3}, {4}}}).ShapeOf(1) ==
+      FactoredShape{{4}, {2}, {3}});
   CHECK(Make("reduce_sum", {{"rank_c", 0}, {"rank_r", 1}}, {{{2}, {3}, {4}}}).ShapeOf(1) ==
         FactoredShape{{2}, {3}});
   CHECK(Make("cross_entropy", {}, {{{2}, {3}, {9}}, {{2}, {3}}}).ShapeOf(2).empty());
 }
 
 TEST_CASE("a reshape refines both sides to common factors") {
-  const OpInstance split = Make("reshape", {{"shape", std::vector<int64_t>{2, 5, 12, 64}}},
-                                {{{2}, {5}, {768}}});
+  const OpInstance split =
+      Make("reshape", {{"shape", std::vector<int64_t>{2, 5, 12, 64}}}, {{{2}, {5}, {768}}});
   CHECK(split.ShapeOf(0) == FactoredShape{{2}, {5}, {12, 64}});
   CHECK(split.ShapeOf(1) == FactoredShape{{2}, {5}, {12}, {64}});
   CHECK(split.tensors[0].dims[2][0] == split.tensors[1].dims[2][0]);
-  const OpInstance flat = Make("reshape", {{"shape", std::vector<int64_t>{10, 768}}},
-                               {{{2}, {5}, {12, 64}}});
+  const OpInstance flat =
+      Make("reshape", {{"shape", std::vector<int64_t>{10, 768}}}, {{{2}, {5}, {12, 64}}});
   CHECK(flat.ShapeOf(1) == FactoredShape{{2, 5}, {12, 64}});
   // No common refinement: both keep their dims, and the index divides.
   const OpInstance odd = Make("reshape", {{"shape", std::vector<int64_t>{4, 3}}}, {{{3}, {4}}});
@@ -56,8 +63,8 @@ TEST_CASE("a reshape refines both sides to common factors") {
 }
 
 TEST_CASE("a slice and a concatenation at multiples keep the inner factors plain") {
-  const OpInstance slice = Make("slice", {{"start", 768}, {"size", 768}, {"rank_c", 0}},
-                                {{{2}, {2304}}});
+  const OpInstance slice =
+      Make("slice", {{"start", 768}, {"size", 768}, {"rank_c", 0}}, {{{2}, {2304}}});
   CHECK(slice.ShapeOf(0) == FactoredShape{{2}, {3, 768}});
   CHECK(slice.ShapeOf(1) == FactoredShape{{2}, {768}});
   CHECK(slice.tensors[0].dims[1][1] == slice.tensors[1].dims[1][0]);
@@ -84,7 +91,8 @@ TEST_CASE("a missing optional input leaves no trace") {
   const OpInstance plain = Make("linear", {}, {{{3}, {4}}, {{4}, {5}}});
   CHECK(plain.num_inputs == 2);
   CHECK(plain.exprs[plain.equations[0].body].kind == ExprKind::kReduce);
-  const OpInstance beta = Make("layer_norm", {{"absent", std::vector<int64_t>{1}}}, {{{3}, {4}}, {{4}}});
+  const OpInstance beta =
+      Make("layer_norm", {{"absent", std::vector<int64_t>{1}}}, {{{3}, {4}}, {{4}}});
   CHECK(beta.tensors[1].name == "beta");
 }
 
@@ -100,18 +108,20 @@ TEST_CASE("instantiation errors name operand, dim and values") {
   CHECK(ErrorOf("relu", {{"alpha", 1.0}}, {{{4}}}).find("unknown attribute 'alpha'") !=
         std::string::npos);
   CHECK(ErrorOf("softmax", {}, {{{4}, {4}}}).find("give the attribute rank_") != std::string::npos);
-  CHECK(ErrorOf("reshape", {{"shape", std::vector<int64_t>{5}}}, {{{4}}}).find("cannot be regrouped") !=
-        std::string::npos);
+  CHECK(ErrorOf("reshape", {{"shape", std::vector<int64_t>{5}}}, {{{4}}})
+            .find("cannot be regrouped") != std::string::npos);
   CHECK(ErrorOf("transpose", {{"perm", std::vector<int64_t>{0, 0}}}, {{{4}, {4}}})
             .find("not a permutation") != std::string::npos);
-  CHECK(ErrorOf("slice", {{"start", 8}, {"size", 4}, {"rank_c", 0}}, {{{8}}}).find("out of range") !=
-        std::string::npos);
-  CHECK(ErrorOf("conv2d", {}, {{{2}, {6}, {7}, {8}}, {{4}, {4}, {3}, {3}}}).find("not a multiple of c = 4") !=
-        std::string::npos);
-  CHECK(ErrorOf("conv2d", {}, {{{2}, {6}, {2}, {2}}, {{4}, {6}, {3}, {3}}}).find("extents are positive") !=
-        std::string::npos);
-  CHECK(ErrorOf("linear", {{"absent", std::vector<int64_t>{1}}}, {{{2}, {6}}}).find("not optional") !=
-        std::string::npos);
+  CHECK(
+      ErrorOf("slice", {{"start", 8}, {"size", 4}, {"rank_c", 0}}, {{{8}}}).find("out of range") !=
+      std::string::npos);
+  CHECK(ErrorOf("conv2d", {}, {{{2}, {6}, {7}, {8}}, {{4}, {4}, {3}, {3}}})
+            .find("not a multiple of c = 4") != std::string::npos);
+  CHECK(ErrorOf("conv2d", {}, {{{2}, {6}, {2}, {2}}, {{4}, {6}, {3}, {3}}})
+            .find("extents are positive") != std::string::npos);
+  CHECK(
+      ErrorOf("linear", {{"absent", std::vector<int64_t>{1}}}, {{{2}, {6}}}).find("not optional") !=
+      std::string::npos);
 }
 
 }  // namespace

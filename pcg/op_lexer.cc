@@ -80,8 +80,10 @@ class Lexer {
               ? absl::StrCat("'", std::string(1, c), "'")
               : absl::StrCat("byte ", static_cast<int>(static_cast<unsigned char>(c)));
       return ErrorAt(file_, token.line, token.column,
-                     absl::StrCat("unexpected ", shown, "; operator text is ASCII names, numbers "
-                                  "and ", kPunct));
+                     absl::StrCat("unexpected ", shown,
+                                  "; operator text is ASCII names, numbers "
+                                  "and ",
+                                  kPunct));
     }
     token.text = std::string(1, c);
     ++at_;
@@ -116,8 +118,9 @@ class Lexer {
     const char* last = token.text.data() + token.text.size();
     const auto [end, error] = std::from_chars(token.text.data(), last, token.number);
     if (error != std::errc() || end != last) {
-      return ErrorAt(file_, token.line, token.column,
-                     absl::StrCat("number ", token.text, " is out of range; write inf for infinity"));
+      return ErrorAt(
+          file_, token.line, token.column,
+          absl::StrCat("number ", token.text, " is out of range; write inf for infinity"));
     }
     if (std::abs(token.number) > 9007199254740992.0) token.integer = false;
     return absl::OkStatus();
@@ -127,7 +130,8 @@ class Lexer {
     const size_t begin = ++at_;
     while (Peek() != '"') {
       if (at_ >= text_.size() || Peek() == '\n') {
-        return ErrorAt(file_, token.line, token.column, "string without an end; add the closing \"");
+        return ErrorAt(file_, token.line, token.column,
+                       "string without an end; add the closing \"");
       }
       ++at_;
     }

@@ -14,9 +14,9 @@ namespace tandem {
 struct Token {
   enum class Kind : uint8_t { kName, kNumber, kString, kPunct, kEnd };
   Kind kind = Kind::kEnd;
-  std::string text;     // name, punctuation as written, or the contents of a string
-  double number = 0;    // kNumber
-  bool integer = false; // kNumber without point or exponent, exact in 53 bits
+  std::string text;      // name, punctuation as written, or the contents of a string
+  double number = 0;     // kNumber
+  bool integer = false;  // kNumber without point or exponent, exact in 53 bits
   int line = 1;
   int column = 1;
 };

@@ -38,9 +38,9 @@ absl::Status OperatorLibrary::Add(OpSpec spec) {
     return absl::OkStatus();
   }
   if (it->second.text == spec.text) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(
-      spec.source, ": operator '", spec.name, "' differs from the one at ", it->second.source,
-      "; give it another name"));
+  return absl::AlreadyExistsError(absl::StrCat(spec.source, ": operator '", spec.name,
+                                               "' differs from the one at ", it->second.source,
+                                               "; give it another name"));
 }
 
 absl::Status OperatorLibrary::AddText(absl::string_view text, absl::string_view file) {

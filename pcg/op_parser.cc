@@ -13,7 +13,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::array<absl::string_view, 6> kKeywords = {"operator", "else", "and", "or", "not", "inf"};
+constexpr std::array<absl::string_view, 6> kKeywords = {"operator", "else", "and",
+                                                        "or",       "not",  "inf"};
 
 class OperatorParser {
  public:
@@ -106,8 +107,8 @@ class OperatorParser {
       } else if (*kind == "bool") {
         operand.kind = ElementKind::kBool;
       } else if (*kind != "float") {
-        return cursor_.ErrorAt(at, absl::StrCat("unknown element kind '", *kind,
-                                                "'; write float, int or bool"));
+        return cursor_.ErrorAt(
+            at, absl::StrCat("unknown element kind '", *kind, "'; write float, int or bool"));
       }
     }
     if (!cursor_.IsPunct("=")) return absl::OkStatus();
@@ -137,7 +138,8 @@ class OperatorParser {
     DimSpec dim;
     const Token at = cursor_.Peek();
     if (at.kind == Token::Kind::kNumber) {
-      if (!at.integer || at.number < 1) return cursor_.Error("a constant dim is a positive integer");
+      if (!at.integer || at.number < 1)
+        return cursor_.Error("a constant dim is a positive integer");
       dim.kind = DimSpec::Kind::kConstant;
       dim.constant = static_cast<int64_t>(cursor_.Take().number);
     } else if (cursor_.TakePunct("(")) {
@@ -157,8 +159,8 @@ class OperatorParser {
       if (!status.ok()) return status;
     }
     if (cursor_.IsPunct("?")) {
-      const bool allowed = !output && (dim.kind == DimSpec::Kind::kSize ||
-                                       dim.kind == DimSpec::Kind::kGroup);
+      const bool allowed =
+          !output && (dim.kind == DimSpec::Kind::kSize || dim.kind == DimSpec::Kind::kGroup);
       if (!allowed) return cursor_.Error("'?' follows a size or group of an input");
       cursor_.Take();
       dim.broadcast = true;
@@ -182,8 +184,10 @@ class OperatorParser {
       if (!status.ok()) return status;
       status = cursor_.Expect("..", "after the permuted group");
       if (!status.ok()) return status;
-      if (!output) permuted_.emplace_back(dim.attr, at);
-      else if (!HasAttribute(dim.attr)) return UndeclaredAttribute(dim.attr, at);
+      if (!output)
+        permuted_.emplace_back(dim.attr, at);
+      else if (!HasAttribute(dim.attr))
+        return UndeclaredAttribute(dim.attr, at);
       return UseSize(dim.name, /*group=*/true, output, at);
     }
     if (cursor_.TakePunct("..")) {
@@ -224,8 +228,10 @@ class OperatorParser {
   // In an input a name declares the size; in an output the size must be known.
   absl::Status UseSize(const std::string& name, bool group, bool output, const Token& at) {
     if (output && scope_.sizes.count(name) == 0 && !HasAttribute(name)) {
-      return cursor_.ErrorAt(at, absl::StrCat("unknown size '", name, "' in an output; sizes come "
-                                              "from inputs, or write ", name, " = formula"));
+      return cursor_.ErrorAt(at, absl::StrCat("unknown size '", name,
+                                              "' in an output; sizes come "
+                                              "from inputs, or write ",
+                                              name, " = formula"));
     }
     return DeclareSize(name, group, at);
   }
@@ -321,9 +327,10 @@ class OperatorParser {
     auto target = NewName("the target of an equation");
     if (!target.ok()) return target.status();
     if (scope_.tensors.count(*target) != 0) {
-      return cursor_.ErrorAt(at, absl::StrCat("'", *target, "' ",
-                                              IsInput(*target) ? "is an input" : "has an equation already",
-                                              "; equations define outputs and intermediates, once each"));
+      return cursor_.ErrorAt(
+          at, absl::StrCat("'", *target, "' ",
+                           IsInput(*target) ? "is an input" : "has an equation already",
+                           "; equations define outputs and intermediates, once each"));
     }
     const OperandSpec* output = nullptr;
     for (const OperandSpec& operand : spec_.outputs) {
@@ -373,7 +380,8 @@ class OperatorParser {
         if (!status.ok()) return status;
       }
       if (output != nullptr && position >= output->dims.size()) {
-        return cursor_.Error(absl::StrCat("'", output->name, "' has ", output->dims.size(), " dim(s)"));
+        return cursor_.Error(
+            absl::StrCat("'", output->name, "' has ", output->dims.size(), " dim(s)"));
       }
       status = output != nullptr ? OutputIndex(equation, output->dims[position])
                                  : BindIndex(equation, "");
@@ -399,8 +407,8 @@ class OperatorParser {
       }
       case DimSpec::Kind::kPermutedGroup: {
         if (!cursor_.IsWord(dim.attr)) {
-          return cursor_.Error(absl::StrCat("this dim is ", dim.attr, "(", dim.name, "); index it as ",
-                                            dim.attr, "(i)"));
+          return cursor_.Error(absl::StrCat("this dim is ", dim.attr, "(", dim.name,
+                                            "); index it as ", dim.attr, "(i)"));
         }
         cursor_.Take();
         absl::Status status = cursor_.Expect("(", "before the permuted index");
@@ -426,13 +434,14 @@ class OperatorParser {
       auto given = exprs_.Range();
       if (!given.ok()) return given.status();
       if (!range.empty() && *given != range) {
-        return cursor_.ErrorAt(range_at, absl::StrCat("this position ranges over ", range, ", not ",
-                                                      *given));
+        return cursor_.ErrorAt(range_at,
+                               absl::StrCat("this position ranges over ", range, ", not ", *given));
       }
       variable.range = *given;
     }
     if (!scope_.variables.emplace(*name, variable).second) {
-      return cursor_.ErrorAt(at, absl::StrCat("index '", *name, "' is bound twice on the left side"));
+      return cursor_.ErrorAt(at,
+                             absl::StrCat("index '", *name, "' is bound twice on the left side"));
     }
     equation.index.push_back(BoundVar{*name, variable.range, -1});
     return absl::OkStatus();
@@ -463,9 +472,9 @@ absl::StatusOr<std::vector<OpSpec>> ParseOperators(absl::string_view text, absl:
 
 const std::vector<ScalarFunction>& ScalarFunctions() {
   static const auto* functions = new std::vector<ScalarFunction>{
-      {"exp", 1},  {"log", 1},   {"sqrt", 1}, {"rsqrt", 1}, {"tanh", 1}, {"erf", 1},
-      {"sin", 1},  {"cos", 1},   {"abs", 1},  {"sign", 1},  {"floor", 1}, {"pow", 2},
-      {"max", 2},  {"min", 2},   {"isnan", 1}, {"uniform", -1}};
+      {"exp", 1}, {"log", 1}, {"sqrt", 1},  {"rsqrt", 1},   {"tanh", 1},  {"erf", 1},
+      {"sin", 1}, {"cos", 1}, {"abs", 1},   {"sign", 1},    {"floor", 1}, {"pow", 2},
+      {"max", 2}, {"min", 2}, {"isnan", 1}, {"uniform", -1}};
   return *functions;
 }
 

@@ -33,7 +33,7 @@ class OperatorLibrary {
   // An equal redefinition is fine; a different one of the same name is an error.
   absl::Status Add(OpSpec spec);
   absl::Status AddText(absl::string_view text, absl::string_view file);
-  const OpSpec* Find(absl::string_view name) const;  // null if unknown
+  const OpSpec* Find(absl::string_view name) const;                 // null if unknown
   absl::StatusOr<const OpSpec*> Get(absl::string_view name) const;  // error lists near names
   const std::map<std::string, OpSpec, std::less<>>& specs() const { return specs_; }
 

@@ -53,17 +53,19 @@ TEST_CASE("ranges of intermediates follow from plain use or are given") {
 
 TEST_CASE("parse errors name the place and the remedy") {
   CHECK(ErrorOf("x") == "t.ops:1:1: expected 'operator', found 'x'");
-  CHECK(ErrorOf("operator f(x[n]) -> y[m] { y[i] = x[i] }").find(
-            "t.ops:1:23: unknown size 'm' in an output") == 0);
-  CHECK(ErrorOf("operator f(x[n]) -> y[n] {\n  y[i] = x[j]\n}").find("t.ops:2:12: unbound name 'j'") == 0);
-  CHECK(ErrorOf("operator f(x[n]) -> y[n] {\n  y[i] = x[i, i]\n}").find("t.ops:2:15: 'x' has 1 dim(s)") ==
-        0);
-  CHECK(ErrorOf("operator f(x[n, m]) -> y[n] { y[i] = x[i] }").find("has 2 dim(s) but 1 index(es)") !=
-        std::string::npos);
+  CHECK(ErrorOf("operator f(x[n]) -> y[m] { y[i] = x[i] }")
+            .find("t.ops:1:23: unknown size 'm' in an output") == 0);
+  CHECK(ErrorOf("operator f(x[n]) -> y[n] {\n  y[i] = x[j]\n}")
+            .find("t.ops:2:12: unbound name 'j'") == 0);
+  CHECK(ErrorOf("operator f(x[n]) -> y[n] {\n  y[i] = x[i, i]\n}")
+            .find("t.ops:2:15: 'x' has 1 dim(s)") == 0);
+  CHECK(
+      ErrorOf("operator f(x[n, m]) -> y[n] { y[i] = x[i] }").find("has 2 dim(s) but 1 index(es)") !=
+      std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = foo(x[i]) }").find("unknown function 'foo'") !=
         std::string::npos);
-  CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = exp(x[i], 2) }").find("exp takes 1 argument(s), not 2") !=
-        std::string::npos);
+  CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = exp(x[i], 2) }")
+            .find("exp takes 1 argument(s), not 2") != std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = alpha * x[i] }").find("unbound name 'alpha'") !=
         std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = n * x[i] }").find("write size(n)") !=
@@ -76,23 +78,26 @@ TEST_CASE("parse errors name the place and the remedy") {
         std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { z[i] = x[i] }").find("output 'y' has no equation") !=
         std::string::npos);
-  CHECK(ErrorOf("operator f(x[n]) -> y[n] { z[k] = 1; y[i] = x[i] }").find("cannot tell what index 'k'") !=
-        std::string::npos);
+  CHECK(ErrorOf("operator f(x[n]) -> y[n] { z[k] = 1; y[i] = x[i] }")
+            .find("cannot tell what index 'k'") != std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { x[i] = 1 }").find("is an input") != std::string::npos);
-  CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = x[i]").find("expected '}'") != std::string::npos);
+  CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = x[i]").find("expected '}'") !=
+        std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = sum(i: n) x[i] }").find("is bound already") !=
         std::string::npos);
-  CHECK(ErrorOf("operator f(x[n..]) -> y[n..] { y[i] = x[i + 1] }").find("indexed by one variable") !=
-        std::string::npos);
-  CHECK(ErrorOf("operator f(x[b.., n]) -> y[b.., n] { y[b, i] = x[b, b] }").find("is a single size") !=
-        std::string::npos);
+  CHECK(
+      ErrorOf("operator f(x[n..]) -> y[n..] { y[i] = x[i + 1] }").find("indexed by one variable") !=
+      std::string::npos);
+  CHECK(ErrorOf("operator f(x[b.., n]) -> y[b.., n] { y[b, i] = x[b, b] }")
+            .find("is a single size") != std::string::npos);
   CHECK(ErrorOf("operator f(x[n], x[n]) -> y[n] { y[i] = 1 }").find("declared twice") !=
         std::string::npos);
   CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = \x01 }").find("byte 1") != std::string::npos);
   CHECK(ErrorOf("operator else(x[n]) -> y[n] { y[i] = 1 }").find("word of the language") !=
         std::string::npos);
-  CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = " + std::string(100000, '(')).find("too deeply") !=
-        std::string::npos);
+  CHECK(
+      ErrorOf("operator f(x[n]) -> y[n] { y[i] = " + std::string(100000, '(')).find("too deeply") !=
+      std::string::npos);
 }
 
 TEST_CASE("random changes to built-in texts never crash the parser") {
@@ -108,9 +113,15 @@ TEST_CASE("random changes to built-in texts never crash the parser") {
       for (uint64_t edit = next() % 3 + 1; edit > 0; --edit) {
         const size_t at = next() % text.size();
         switch (next() % 3) {
-          case 0: text.erase(at, next() % 4 + 1); break;
-          case 1: text[at] = static_cast<char>(next() % 256); break;
-          default: text.insert(at, text.substr(next() % text.size(), next() % 12)); break;
+          case 0:
+            text.erase(at, next() % 4 + 1);
+            break;
+          case 1:
+            text[at] = static_cast<char>(next() % 256);
+            break;
+          default:
+            text.insert(at, text.substr(next() % text.size(), next() % 12));
+            break;
         }
         if (text.empty()) text = " ";
       }

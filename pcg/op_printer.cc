@@ -38,9 +38,9 @@ class Printer {
       });
     }
     out += ") -> ";
-    out += absl::StrJoin(spec_.outputs, ", ", [this](std::string* text, const OperandSpec& operand) {
-      *text += Operand(operand);
-    });
+    out += absl::StrJoin(
+        spec_.outputs, ", ",
+        [this](std::string* text, const OperandSpec& operand) { *text += Operand(operand); });
     out += " {\n";
     out += absl::StrJoin(spec_.equations, ";\n", [this](std::string* text, const EquationSpec& e) {
       absl::StrAppend(text, "  ", e.target, "[", LeftSide(e), "] = ", Text(e.body, kOr));
@@ -64,9 +64,8 @@ class Printer {
 
   std::string Operand(const OperandSpec& operand) const {
     std::string out = absl::StrCat(operand.name, "[");
-    out += absl::StrJoin(operand.dims, ", ", [this](std::string* text, const DimSpec& dim) {
-      *text += Dim(dim);
-    });
+    out += absl::StrJoin(operand.dims, ", ",
+                         [this](std::string* text, const DimSpec& dim) { *text += Dim(dim); });
     out += "]";
     if (operand.kind == ElementKind::kInt) out += ": int";
     if (operand.kind == ElementKind::kBool) out += ": bool";

@@ -46,8 +46,8 @@ class Resolver {
   absl::StatusOr<SizeTable> Run(const Attributes& attributes) {
     for (auto step : {&Resolver::MatchInputs, &Resolver::Ranks, &Resolver::InputExtents,
                       &Resolver::OutputDims}) {
-      absl::Status status = step == &Resolver::MatchInputs ? TakeAttributes(attributes)
-                                                           : absl::OkStatus();
+      absl::Status status =
+          step == &Resolver::MatchInputs ? TakeAttributes(attributes) : absl::OkStatus();
       if (status.ok()) status = (this->*step)();
       if (!status.ok()) return status;
     }
@@ -76,11 +76,11 @@ class Resolver {
       absl::string_view group = name;
       const bool rank = absl::ConsumePrefix(&group, "rank_") && IsGroup(group);
       if (!declared && !rank && name != "absent") {
-        return Error(absl::StrCat("unknown attribute '", name, "'; it has ",
-                                  absl::StrJoin(spec_.attributes, ", ",
-                                                [](std::string* out, const AttrSpec& attr) {
-                                                  absl::StrAppend(out, attr.name);
-                                                })));
+        return Error(absl::StrCat(
+            "unknown attribute '", name, "'; it has ",
+            absl::StrJoin(spec_.attributes, ", ", [](std::string* out, const AttrSpec& attr) {
+              absl::StrAppend(out, attr.name);
+            })));
       }
       if (rank) {
         const auto* number = std::get_if<int64_t>(&value);
@@ -103,8 +103,8 @@ class Resolver {
 
   absl::StatusOr<std::vector<int64_t>> IntegerList(const std::string& attr) const {
     const auto it = table_.attributes.find(attr);
-    const auto* list = it == table_.attributes.end()
-                           ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+    const auto* list =
+        it == table_.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
     if (list == nullptr) return Error(absl::StrCat("attribute '", attr, "' is a list of integers"));
     return *list;
   }
@@ -128,8 +128,8 @@ class Resolver {
         if (next == input_shapes_.size()) {
           // Trailing optional inputs may just be left out.
           if (!spec_.inputs[i].optional) {
-            return Error(absl::StrCat("input '", spec_.inputs[i].name, "' is missing (", next,
-                                      " given)"));
+            return Error(
+                absl::StrCat("input '", spec_.inputs[i].name, "' is missing (", next, " given)"));
           }
           operand.present = false;
         } else {
@@ -223,8 +223,10 @@ class Resolver {
     if (table_.names.count(name) != 0) return absl::OkStatus();
     const auto rank = ranks_.find(name);
     if (rank == ranks_.end()) {
-      return Error(absl::StrCat("the rank of group '", name, "' does not follow from the inputs; give "
-                                "the attribute rank_", name));
+      return Error(absl::StrCat("the rank of group '", name,
+                                "' does not follow from the inputs; give "
+                                "the attribute rank_",
+                                name));
     }
     std::vector<int> bases;
     for (int i = 0; i < rank->second; ++i) bases.push_back(NewBase(absl::StrCat(name, ".", i), -1));
@@ -253,8 +255,8 @@ class Resolver {
     }
     if (base.extent == extent) return absl::OkStatus();
     if (base.extent >= 0) {
-      return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name, " is ",
-                                base.extent, " from ", base.known_from));
+      return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name,
+                                " is ", base.extent, " from ", base.known_from));
     }
     base.extent = extent;
     base.known_from = place;
@@ -266,7 +268,8 @@ class Resolver {
   }
 
   // Lays the operand's dims over those of the signature. `shape` null: an inferred output.
-  absl::Status LayDims(const OperandSpec& operand, const FactoredShape* shape, ResolvedOperand& out) {
+  absl::Status LayDims(const OperandSpec& operand, const FactoredShape* shape,
+                       ResolvedOperand& out) {
     int covered = 0;
     const DimSpec* broadcast_group = nullptr;
     for (const DimSpec& dim : operand.dims) {
@@ -305,7 +308,8 @@ class Resolver {
       } else if (spec_dim.kind == Kind::kPermutedGroup) {
         auto order = Permutation(spec_dim);
         if (!order.ok()) return order.status();
-        for (int64_t i : *order) dims.push_back(take({table_.names[spec_dim.name][static_cast<size_t>(i)]}));
+        for (int64_t i : *order)
+          dims.push_back(take({table_.names[spec_dim.name][static_cast<size_t>(i)]}));
       } else {
         const std::vector<int>& bases = table_.names[spec_dim.name];
         for (size_t i = static_cast<size_t>(out.missing.back()); i < bases.size(); ++i) {
@@ -323,10 +327,12 @@ class Resolver {
     std::vector<int64_t> sorted = *list;
     std::sort(sorted.begin(), sorted.end());
     bool valid = sorted.size() == table_.names[dim.name].size();
-    for (size_t i = 0; valid && i < sorted.size(); ++i) valid = sorted[i] == static_cast<int64_t>(i);
+    for (size_t i = 0; valid && i < sorted.size(); ++i)
+      valid = sorted[i] == static_cast<int64_t>(i);
     if (!valid) {
       return Error(absl::StrCat("attribute '", dim.attr, "' = [", absl::StrJoin(*list, ", "),
-                                "] is not a permutation of ", table_.names[dim.name].size(), " dims"));
+                                "] is not a permutation of ", table_.names[dim.name].size(),
+                                " dims"));
     }
     table_.permutations[dim.attr] = *list;
     return list;
@@ -382,7 +388,8 @@ class Resolver {
       size_t position = 0;
       for (size_t d = 0; d < table_.inputs[i].dims.size(); ++d) {
         for (OperandDim& dim : table_.inputs[i].dims[d]) {
-          absl::Status status = visit(spec_.inputs[i].dims[d], dim, Place(spec_.inputs[i], position));
+          absl::Status status =
+              visit(spec_.inputs[i].dims[d], dim, Place(spec_.inputs[i], position));
           if (!status.ok()) return status;
           ++position;
         }
@@ -392,20 +399,21 @@ class Resolver {
   }
 
   absl::Status PlainExtents() {
-    return ForEachInputDim([this](const DimSpec& spec_dim, OperandDim& dim, const std::string& place) {
-      if (spec_dim.broadcast || dim.bases.size() != 1) return absl::OkStatus();
-      return SetExtent(dim.bases[0], Product(dim.given), place);
-    });
+    return ForEachInputDim(
+        [this](const DimSpec& spec_dim, OperandDim& dim, const std::string& place) {
+          if (spec_dim.broadcast || dim.bases.size() != 1) return absl::OkStatus();
+          return SetExtent(dim.bases[0], Product(dim.given), place);
+        });
   }
 
   // One dim of (g, c) may tell c only after another has told g: repeat while something is learnt.
   absl::Status TupleExtents() {
     for (bool learnt = true; learnt;) {
       learnt = false;
-      absl::Status status = ForEachInputDim([&](const DimSpec&, OperandDim& dim,
-                                                const std::string& place) {
-        return dim.bases.size() < 2 ? absl::OkStatus() : TupleExtent(dim, place, learnt);
-      });
+      absl::Status status =
+          ForEachInputDim([&](const DimSpec&, OperandDim& dim, const std::string& place) {
+            return dim.bases.size() < 2 ? absl::OkStatus() : TupleExtent(dim, place, learnt);
+          });
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -440,21 +448,22 @@ class Resolver {
 
   absl::Status BroadcastExtents() {
     std::set<int> open;  // sizes that only broadcast dims tell: the largest wins
-    absl::Status status = ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim,
-                                              const std::string& place) {
-      if (!spec_dim.broadcast) return absl::OkStatus();
-      BaseSize& base = Base(dim.bases[0]);
-      const int64_t extent = Product(dim.given);
-      if (base.extent < 0) open.insert(dim.bases[0]);
-      if (open.count(dim.bases[0]) != 0 && base.extent <= 1) {
-        base.extent = extent;
-        base.known_from = place;
-      } else if (extent != 1 && extent != base.extent) {
-        return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name, " is ",
-                                  base.extent, " from ", base.known_from, "; 1 would repeat"));
-      }
-      return absl::OkStatus();
-    });
+    absl::Status status =
+        ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim, const std::string& place) {
+          if (!spec_dim.broadcast) return absl::OkStatus();
+          BaseSize& base = Base(dim.bases[0]);
+          const int64_t extent = Product(dim.given);
+          if (base.extent < 0) open.insert(dim.bases[0]);
+          if (open.count(dim.bases[0]) != 0 && base.extent <= 1) {
+            base.extent = extent;
+            base.known_from = place;
+          } else if (extent != 1 && extent != base.extent) {
+            return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name,
+                                      " is ", base.extent, " from ", base.known_from,
+                                      "; 1 would repeat"));
+          }
+          return absl::OkStatus();
+        });
     if (!status.ok()) return status;
     return ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim, const std::string&) {
       dim.unit = spec_dim.broadcast && Product(dim.given) == 1 && Base(dim.bases[0]).extent != 1;
@@ -463,84 +472,28 @@ class Resolver {
   }
 
   absl::Status Define(const DimSpec& dim) {
-    auto value = Evaluate(dim.definition);
+    auto value = EvaluateFormula(spec_, table_, dim.definition);
     if (!value.ok()) return value.status();
     const int base = NewBase(dim.name, -1);
     table_.names.emplace(dim.name, std::vector<int>{base});
-    if (DependsOnSizes(dim.definition)) {
+    if (DependsOnSizes(spec_, dim.definition)) {
       Base(base).definition = dim.definition;
     } else {
       Base(base).constant = true;
     }
     if (*value < 1 || *value > 4e18) {
-      return Error(absl::StrCat("size ", dim.name, " comes out as ", *value, "; extents are positive"));
+      return Error(
+          absl::StrCat("size ", dim.name, " comes out as ", *value, "; extents are positive"));
     }
     Base(base).extent = static_cast<int64_t>(*value);
     Base(base).known_from = "its formula";
     return absl::OkStatus();
   }
 
-  bool DependsOnSizes(ExprId id) const {
-    const ExprNode& node = spec_.exprs[id];
-    if (node.kind == ExprKind::kSize) return true;
-    return std::any_of(node.args.begin(), node.args.end(),
-                       [this](ExprId arg) { return DependsOnSizes(arg); });
-  }
-
-  // A size's formula: on integers, `/` rounds to minus infinity.
-  absl::StatusOr<double> Evaluate(ExprId id) const {
-    const ExprNode& node = spec_.exprs[id];
-    std::vector<double> args;
-    for (ExprId arg : node.args) {
-      auto value = Evaluate(arg);
-      if (!value.ok()) return value;
-      args.push_back(*value);
-    }
-    switch (node.kind) {
-      case ExprKind::kNumber:
-        return node.number;
-      case ExprKind::kAttr:
-        return table_.AttributeNumber(spec_, node.name);
-      case ExprKind::kSize: {
-        const auto it = table_.names.find(node.name);
-        double product = 1;
-        if (it == table_.names.end()) return Error(absl::StrCat("size ", node.name, " is not known"));
-        for (int base : it->second) {
-          const int64_t extent = table_.bases[static_cast<size_t>(base)].extent;
-          if (extent < 0) return Error(absl::StrCat("size ", node.name, " is not known"));
-          product *= static_cast<double>(extent);
-        }
-        return product;
-      }
-      case ExprKind::kAdd:
-        return args[0] + args[1];
-      case ExprKind::kSub:
-        return args[0] - args[1];
-      case ExprKind::kMul:
-        return args[0] * args[1];
-      case ExprKind::kNeg:
-        return -args[0];
-      case ExprKind::kDiv:
-      case ExprKind::kFloorDiv:
-        if (args[1] == 0) return Error("a size's formula divides by zero");
-        return std::floor(args[0] / args[1]);
-      case ExprKind::kMod:
-        if (args[1] == 0) return Error("a size's formula divides by zero");
-        return args[0] - std::floor(args[0] / args[1]) * args[1];
-      case ExprKind::kCall:
-        if (node.name == "max") return std::max(args[0], args[1]);
-        if (node.name == "min") return std::min(args[0], args[1]);
-        if (node.name == "floor") return std::floor(args[0]);
-        return Error(absl::StrCat("a size's formula cannot use ", node.name));
-      default:
-        return Error("a size's formula has numbers, attributes, sizes and + - * / % only");
-    }
-  }
-
   absl::Status OutputDims() {
     if (output_shapes_ != nullptr && output_shapes_->size() != spec_.outputs.size()) {
-      return Error(absl::StrCat("has ", spec_.outputs.size(), " output(s), not ",
-                                output_shapes_->size()));
+      return Error(
+          absl::StrCat("has ", spec_.outputs.size(), " output(s), not ", output_shapes_->size()));
     }
     for (size_t i = 0; i < spec_.outputs.size(); ++i) {
       const OperandSpec& output = spec_.outputs[i];
@@ -597,10 +550,12 @@ absl::Status OpError(const OpSpec& spec, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("operator '", spec.name, "': ", message));
 }
 
-absl::StatusOr<double> SizeTable::AttributeNumber(const OpSpec& spec, const std::string& name) const {
+absl::StatusOr<double> SizeTable::AttributeNumber(const OpSpec& spec,
+                                                  const std::string& name) const {
   const auto it = attributes.find(name);
   if (it != attributes.end()) {
-    if (const auto* integer = std::get_if<int64_t>(&it->second)) return static_cast<double>(*integer);
+    if (const auto* integer = std::get_if<int64_t>(&it->second))
+      return static_cast<double>(*integer);
     if (const auto* number = std::get_if<double>(&it->second)) return *number;
     if (const auto symbol = AsSymbolic(it->second)) return symbol->representative;
   }
@@ -618,7 +573,8 @@ const ResolvedOperand* SizeTable::Operand(const OpSpec& spec, absl::string_view 
   return it == intermediates.end() ? nullptr : &it->second;
 }
 
-absl::StatusOr<std::vector<int>> SizeTable::RangeBases(const OpSpec& spec, const std::string& range) {
+absl::StatusOr<std::vector<int>> SizeTable::RangeBases(const OpSpec& spec,
+                                                       const std::string& range) {
   const auto it = names.find(range);
   if (it != names.end()) return it->second;
   auto base = ConstantBase(spec, range);
@@ -652,64 +608,6 @@ absl::StatusOr<SizeTable> ResolveSizes(const OpSpec& spec, const Attributes& att
                                        const std::vector<FactoredShape>& inputs,
                                        const std::vector<FactoredShape>* outputs) {
   return Resolver(spec, inputs, outputs).Run(attributes);
-}
-
-bool AsAffine(const OpSpec& spec, const SizeTable& table, ExprId id, AffineForm& form) {
-  const ExprNode& node = spec.exprs[id];
-  const auto combine = [](AffineForm& to, const AffineForm& from, double scale) {
-    to.number += scale * from.number;
-    for (const auto& [name, coefficient] : from.vars) to.vars.emplace_back(name, scale * coefficient);
-    for (const auto& [base, coefficient] : from.sizes) to.sizes.emplace_back(base, scale * coefficient);
-  };
-  std::vector<AffineForm> args(node.args.size());
-  if (node.kind == ExprKind::kRead) return false;
-  for (size_t i = 0; i < node.args.size(); ++i) {
-    if (!AsAffine(spec, table, node.args[i], args[i])) return false;
-  }
-  switch (node.kind) {
-    case ExprKind::kNumber:
-      form.number = node.number;
-      return true;
-    case ExprKind::kAttr: {
-      auto number = table.AttributeNumber(spec, node.name);
-      if (!number.ok() || AsSymbolic(table.attributes.at(node.name))) return false;
-      form.number = *number;
-      return true;
-    }
-    case ExprKind::kVar:
-      form.vars.emplace_back(node.name, 1);
-      return true;
-    case ExprKind::kSize: {
-      const auto it = table.names.find(node.name);
-      if (it == table.names.end() || it->second.size() != 1) return false;
-      form.sizes.emplace_back(it->second[0], 1);
-      return true;
-    }
-    case ExprKind::kAdd:
-    case ExprKind::kSub:
-      combine(form, args[0], 1);
-      combine(form, args[1], node.kind == ExprKind::kAdd ? 1 : -1);
-      return true;
-    case ExprKind::kNeg:
-      combine(form, args[0], -1);
-      return true;
-    case ExprKind::kMul: {
-      const size_t scalar = args[0].IsNumber() ? 0 : 1;
-      if (!args[scalar].IsNumber()) return false;
-      combine(form, args[1 - scalar], args[scalar].number);
-      return true;
-    }
-    case ExprKind::kDiv:
-      if (!args[0].IsNumber() || !args[1].IsNumber()) return false;
-      form.number = args[0].number / args[1].number;
-      return true;
-    case ExprKind::kCall:
-      if (node.name != "floor" || !args[0].IsNumber()) return false;
-      form.number = std::floor(args[0].number);
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// First step of instantiation: ranks of groups and plain extents of all sizes of an operator applied
-// to shapes. Internal to op_instance.
+// First step of instantiation: ranks of groups and plain extents of all sizes of an operator
+// applied to shapes. Internal to op_instance.
 //
 // A *base size* is what a name of the text stands for: a size, one dim of a group, a part of a
 // tuple, a defined size, a constant. Its extent is known after this step; its factors come later.
@@ -20,11 +20,11 @@ namespace tandem {
 
 struct BaseSize {
   std::string name;
-  int64_t extent = -1;    // -1 = not known (yet)
-  bool constant = false;  // the text or an attribute fixes it
-  ExprId definition;      // in the spec, when it depends on other sizes
-  std::string known_from; // "dim 1 of 'lhs'", for messages
-  Factors factors;        // filled by RefineFactors
+  int64_t extent = -1;     // -1 = not known (yet)
+  bool constant = false;   // the text or an attribute fixes it
+  ExprId definition;       // in the spec, when it depends on other sizes
+  std::string known_from;  // "dim 1 of 'lhs'", for messages
+  Factors factors;         // filled by RefineFactors
 };
 
 // One dim of one operand. `bases` are its parts, major to minor.
@@ -45,12 +45,12 @@ struct ResolvedOperand {
 
 struct SizeTable {
   std::vector<BaseSize> bases;
-  std::map<std::string, std::vector<int>, std::less<>> names;  // size or group -> bases
+  std::map<std::string, std::vector<int>, std::less<>> names;             // size or group -> bases
   std::map<std::string, std::vector<int64_t>, std::less<>> permutations;  // by attribute
-  std::vector<ResolvedOperand> inputs;   // one a signature input, absent ones included
+  std::vector<ResolvedOperand> inputs;  // one a signature input, absent ones included
   std::vector<ResolvedOperand> outputs;
   std::map<std::string, ResolvedOperand, std::less<>> intermediates;
-  Attributes attributes;                 // effective ones: defaults filled in
+  Attributes attributes;  // effective ones: defaults filled in
 
   // Operand or intermediate by name; null if there is none (or an absent input).
   const ResolvedOperand* Operand(const OpSpec& spec, absl::string_view name) const;
@@ -75,6 +75,10 @@ struct AffineForm {
 };
 // Of an expression of the text; false if it is not affine.
 bool AsAffine(const OpSpec& spec, const SizeTable& table, ExprId id, AffineForm& form);
+
+// Value of a size's formula; on integers, `/` rounds to minus infinity.
+absl::StatusOr<double> EvaluateFormula(const OpSpec& spec, const SizeTable& table, ExprId id);
+bool DependsOnSizes(const OpSpec& spec, ExprId id);
 
 absl::Status OpError(const OpSpec& spec, absl::string_view message);
 

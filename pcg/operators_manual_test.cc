@@ -1,10 +1,9 @@
 // Runs the examples of docs/operators.md.
+#include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include <catch2/catch.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -75,7 +74,8 @@ AttrValue ParseAttribute(absl::string_view text) {
 
 // "op x[2]=1,2 ; a=3" evaluated; the message of an error otherwise.
 absl::StatusOr<HostTensor> Run(const OperatorLibrary& library, absl::string_view call) {
-  const std::pair<absl::string_view, absl::string_view> halves = absl::StrSplit(call, absl::MaxSplits(';', 1));
+  const std::pair<absl::string_view, absl::string_view> halves =
+      absl::StrSplit(call, absl::MaxSplits(';', 1));
   std::vector<absl::string_view> words = absl::StrSplit(halves.first, ' ', absl::SkipEmpty());
   const auto spec = library.Get(words.at(0));
   if (!spec.ok()) return spec.status();
@@ -89,7 +89,8 @@ absl::StatusOr<HostTensor> Run(const OperatorLibrary& library, absl::string_view
   }
   Attributes attributes;
   for (absl::string_view word : absl::StrSplit(halves.second, ' ', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> entry = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    const std::pair<absl::string_view, absl::string_view> entry =
+        absl::StrSplit(word, absl::MaxSplits('=', 1));
     attributes[std::string(entry.first)] = ParseAttribute(entry.second);
   }
   auto instance = Instantiate(**spec, attributes, shapes);
@@ -115,12 +116,14 @@ TEST_CASE("the examples of docs/operators.md do what the page says") {
       const size_t last = block.text.rfind('\n', block.text.size() - 2) + 1;
       auto specs = ParseOperators(block.text.substr(0, last), "t.ops");
       REQUIRE_FALSE(specs.ok());
-      CHECK(absl::StrCat(specs.status().message(), "\n") == absl::StrCat("t.ops:", block.text.substr(last)));
+      CHECK(absl::StrCat(specs.status().message(), "\n") ==
+            absl::StrCat("t.ops:", block.text.substr(last)));
       ++refused;
     } else if (block.kind == "eval" || block.kind == "eval-error") {
       for (absl::string_view line : absl::StrSplit(block.text, '\n', absl::SkipEmpty())) {
         INFO(line);
-        const std::pair<absl::string_view, absl::string_view> sides = absl::StrSplit(line, absl::MaxSplits(" -> ", 1));
+        const std::pair<absl::string_view, absl::string_view> sides =
+            absl::StrSplit(line, absl::MaxSplits(" -> ", 1));
         auto result = Run(library, sides.first);
         if (block.kind == "eval-error") {
           REQUIRE_FALSE(result.ok());
@@ -133,7 +136,8 @@ TEST_CASE("the examples of docs/operators.md do what the page says") {
         const HostTensor want = ParseTensor(sides.second);
         CHECK(result->shape == want.shape);
         REQUIRE(result->data.size() == want.data.size());
-        for (size_t i = 0; i < want.data.size(); ++i) CHECK(result->data[i] == Approx(want.data[i]));
+        for (size_t i = 0; i < want.data.size(); ++i)
+          CHECK(result->data[i] == Approx(want.data[i]));
         ++evaluated;
       }
     } else {
