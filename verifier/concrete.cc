@@ -24,8 +24,10 @@ long double Uniform(const std::vector<long double>& args) {
 
 }  // namespace
 
-ConcreteOp::ConcreteOp(const OpInstance& op, std::vector<ConcreteSize> sizes, Reader reader)
-    : op_(op), sizes_(std::move(sizes)), reader_(std::move(reader)), env_(op.vars.size(), 0) {}
+ConcreteOp::ConcreteOp(const OpInstance& op, std::vector<ConcreteSize> sizes, Reader reader,
+                       const std::map<std::string, double>* symbols)
+    : op_(op), sizes_(std::move(sizes)), reader_(std::move(reader)), env_(op.vars.size(), 0),
+      symbols_(symbols) {}
 
 std::vector<int64_t> ConcreteOp::Extents(int tensor) const {
   std::vector<int64_t> out;
@@ -202,6 +204,10 @@ long double ConcreteOp::Eval(ExprId id) {
       throw LimitExceeded("function " + e.name);
     }
     case ExprKind::kAttr:
+      if (symbols_ != nullptr) {
+        if (auto it = symbols_->find(e.name); it != symbols_->end()) return it->second;
+      }
+      break;
     case ExprKind::kTuple: break;
   }
   throw OutOfRange();

@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,9 @@ class ConcreteOp {
   // Value of input `tensor` at one index a factor (all dims' factors in order).
   using Reader = std::function<long double(int tensor, const std::vector<int64_t>& index)>;
 
-  ConcreteOp(const OpInstance& op, std::vector<ConcreteSize> sizes, Reader reader);
+  // `symbols`: values of attributes that are symbols, or null.
+  ConcreteOp(const OpInstance& op, std::vector<ConcreteSize> sizes, Reader reader,
+             const std::map<std::string, double>* symbols = nullptr);
 
   // Value of a tensor of the instance at an index (one entry a factor). Throws OutOfRange; throws
   // LimitExceeded when the work passes a bound.
@@ -53,6 +56,7 @@ class ConcreteOp {
   std::vector<int64_t> env_;
   std::map<std::pair<int, std::vector<int64_t>>, long double> memo_;
   int64_t steps_ = 0;
+  const std::map<std::string, double>* symbols_;
   bool formula_ = false;
 };
 

@@ -34,7 +34,8 @@ std::optional<std::vector<Poly>> Unflatten(Store& s, Solver& solver, Poly p,
 }
 
 Unfolder::Unfolder(Algebra& algebra, Solver& solver, const OpInstance& op,
-                   std::vector<SizeBinding> sizes, InputReader reader, Guard base)
+                   std::vector<SizeBinding> sizes, InputReader reader, Guard base,
+                   const Symbols* symbols)
     : a_(algebra),
       s_(algebra.store()),
       solver_(solver),
@@ -42,6 +43,7 @@ Unfolder::Unfolder(Algebra& algebra, Solver& solver, const OpInstance& op,
       sizes_(std::move(sizes)),
       reader_(std::move(reader)),
       base_(base),
+      symbols_(symbols),
       env_(op.vars.size()) {}
 
 std::vector<std::vector<Poly>> Unfolder::Extents(int tensor) const {
@@ -61,6 +63,13 @@ Poly Unfolder::Formula(ExprId id) {
   formula_ = true;
   Poly p = EvalPoly(id, s_.True());
   formula_ = false;
+  return p;
+}
+
+Poly Unfolder::Formula(const ExprArena& exprs, ExprId id) {
+  exprs_ = &exprs;
+  Poly p = Formula(id);
+  exprs_ = nullptr;
   return p;
 }
 
@@ -122,7 +131,7 @@ Poly Unfolder::VarValue(int var) {
 }
 
 bool Unfolder::IsInteger(ExprId id) const {
-  const ExprNode& e = op_.exprs[id];
+  const ExprNode& e = Node(id);
   switch (e.kind) {
     case ExprKind::kNumber:
       return std::isfinite(e.number) && std::floor(e.number) == e.number &&
@@ -147,7 +156,7 @@ bool Unfolder::IsInteger(ExprId id) const {
     case ExprKind::kReduce: return e.name == "argmax";
     case ExprKind::kNoGrad: return IsInteger(e.args[0]);
     case ExprKind::kDiv: return formula_ && IsInteger(e.args[0]) && IsInteger(e.args[1]);
-    case ExprKind::kAttr:
+    case ExprKind::kAttr: return symbols_ != nullptr && symbols_->sizes.count(e.name) > 0;
     case ExprKind::kTuple:
     case ExprKind::kCompare:
     case ExprKind::kAnd:
@@ -159,7 +168,7 @@ bool Unfolder::IsInteger(ExprId id) const {
 }
 
 Poly Unfolder::EvalPoly(ExprId id, Guard context) {
-  const ExprNode& e = op_.exprs[id];
+  const ExprNode& e = Node(id);
   auto arg = [&](size_t i) { return EvalPoly(e.args[i], context); };
   auto divisor = [&](size_t i) {
     Poly d = arg(i);
@@ -194,17 +203,19 @@ Poly Unfolder::EvalPoly(ExprId id, Guard context) {
       break;
     case ExprKind::kCall: {
       if (e.name != "floor") break;
-      const ExprNode& x = op_.exprs[e.args[0]];
+      const ExprNode& x = Node(e.args[0]);
       if (x.kind == ExprKind::kDiv && IsInteger(x.args[0]) && IsInteger(x.args[1])) {
         Poly d = EvalPoly(x.args[1], context);
         if (s_.SizesAtLeast(d, 1)) return s_.FloorDiv(EvalPoly(x.args[0], context), d);
       }
       break;
     }
+    case ExprKind::kAttr:
+      if (IsInteger(id)) return symbols_->sizes.at(e.name);
+      throw LimitExceeded("attribute " + e.name + " is used as an integer but is no size");
     case ExprKind::kRead:
     case ExprKind::kReduce:
     case ExprKind::kSelect:
-    case ExprKind::kAttr:
     case ExprKind::kTuple:
     case ExprKind::kCompare:
     case ExprKind::kAnd:
@@ -220,7 +231,7 @@ Poly Unfolder::EvalPoly(ExprId id, Guard context) {
 }
 
 Guard Unfolder::EvalGuard(ExprId id, Guard context) {
-  const ExprNode& e = op_.exprs[id];
+  const ExprNode& e = Node(id);
   switch (e.kind) {
     case ExprKind::kAnd:
       return s_.And(EvalGuard(e.args[0], context), EvalGuard(e.args[1], context));
@@ -267,7 +278,7 @@ Unfolder::Digits Unfolder::ExtentsOf(const std::vector<int>& sizes) const {
 
 Unfolder::Digits Unfolder::DigitsOf(ExprId id, const std::vector<int>& sizes, Guard context,
                                     bool* flat) {
-  const ExprNode& e = op_.exprs[id];
+  const ExprNode& e = Node(id);
   Digits extents = ExtentsOf(sizes);
   if (e.kind == ExprKind::kVar) {
     int mine = op_.vars[static_cast<size_t>(e.ref)].size;
@@ -289,7 +300,7 @@ std::vector<Unfolder::Case> Unfolder::ReadCases(const ExprNode& e, Guard context
   TensorIndex index;
   std::vector<Guard> conditions;
   for (size_t d = 0; d < operand.dims.size(); ++d) {
-    const ExprNode& arg = op_.exprs[e.args[d]];
+    const ExprNode& arg = Node(e.args[d]);
     const std::vector<int>& dim = operand.dims[d];
     Digits all_extents = ExtentsOf(dim);
     bool flat_dim = false;
@@ -357,7 +368,7 @@ std::vector<Unfolder::Case> Unfolder::ReadCases(const ExprNode& e, Guard context
 // ---- values
 
 std::vector<Unfolder::Case> Unfolder::Cases(ExprId id, Guard context) {
-  const ExprNode& e = op_.exprs[id];
+  const ExprNode& e = Node(id);
   if (e.kind == ExprKind::kNoGrad) return Cases(e.args[0], context);
   if (e.kind == ExprKind::kRead) return ReadCases(e, context);
   if (e.kind != ExprKind::kSelect) return {{s_.True(), Eval(id, context)}};
@@ -380,7 +391,7 @@ std::vector<Unfolder::Case> Unfolder::Cases(ExprId id, Guard context) {
 }
 
 Value Unfolder::Eval(ExprId id, Guard context) {
-  const ExprNode& e = op_.exprs[id];
+  const ExprNode& e = Node(id);
   switch (e.kind) {
     case ExprKind::kNumber: return a_.Number(e.number);
     case ExprKind::kVar: return a_.FromPoly(VarValue(e.ref));
@@ -396,7 +407,7 @@ Value Unfolder::Eval(ExprId id, Guard context) {
     case ExprKind::kNoGrad: return Eval(e.args[0], context);
     case ExprKind::kCall: {
       if (e.name == "floor") {
-        const ExprNode& x = op_.exprs[e.args[0]];
+        const ExprNode& x = Node(e.args[0]);
         if (x.kind == ExprKind::kDiv && IsInteger(x.args[0]) && IsInteger(x.args[1])) {
           return a_.FromPoly(EvalPoly(id, context));
         }
@@ -419,6 +430,14 @@ Value Unfolder::Eval(ExprId id, Guard context) {
     }
     case ExprKind::kReduce: return EvalReduce(e, context);
     case ExprKind::kAttr:
+      if (symbols_ == nullptr) break;
+      if (auto it = symbols_->sizes.find(e.name); it != symbols_->sizes.end()) {
+        return a_.FromPoly(it->second);
+      }
+      if (auto it = symbols_->numbers.find(e.name); it != symbols_->numbers.end()) {
+        return it->second;
+      }
+      break;
     case ExprKind::kTuple: break;
   }
   throw LimitExceeded("an expression that is not a value");

@@ -27,6 +27,12 @@ struct SizeBinding {
   Poly offset;
 };
 
+// Attributes that stay symbols in a rule: sizes by name, other variables.
+struct Symbols {
+  std::map<std::string, Poly> sizes;
+  std::map<std::string, Value> numbers;
+};
+
 // The value of input `input` at an index, under a condition that holds there.
 using InputReader = std::function<Value(int input, const TensorIndex& index, Guard context)>;
 
@@ -41,10 +47,13 @@ class Unfolder {
  public:
   // `base`: what always holds (the range of a device coordinate in offsets).
   Unfolder(Algebra& algebra, Solver& solver, const OpInstance& op,
-           std::vector<SizeBinding> sizes, InputReader reader, Guard base);
+           std::vector<SizeBinding> sizes, InputReader reader, Guard base,
+           const Symbols* symbols = nullptr);
 
   // The value of output `output` at `index` (all digits given), which lies in range.
   Value Output(int output, const TensorIndex& index);
+  // A formula of attributes kept in another arena.
+  Poly Formula(const ExprArena& exprs, ExprId id);
   // Extents of a tensor's dims, digit by digit.
   std::vector<std::vector<Poly>> Extents(int tensor) const;
   // A formula over sizes (a defined size's), division rounding down.
@@ -75,6 +84,7 @@ class Unfolder {
   Value Reduce(const ExprNode& e, size_t next, std::vector<Atom>* loops, Guard context,
                std::vector<OpenBranch>* branches);
   Guard EvalGuard(ExprId id, Guard context);
+  const ExprNode& Node(ExprId id) const { return exprs_ ? (*exprs_)[id] : op_.exprs[id]; }
   Poly EvalPoly(ExprId id, Guard context);
   bool IsInteger(ExprId id) const;
   // Index `id` into factors `sizes` of a dim.
@@ -89,9 +99,11 @@ class Unfolder {
   std::vector<SizeBinding> sizes_;
   InputReader reader_;
   Guard base_;
+  const Symbols* symbols_;
   std::vector<std::optional<Digits>> env_;  // per loop variable
   std::map<int, Lambda> lambdas_;
   bool formula_ = false;
+  const ExprArena* exprs_ = nullptr;  // instead of the instance's, for Formula
   std::vector<std::string> out_of_range_;
 };
 

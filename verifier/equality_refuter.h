@@ -1,0 +1,25 @@
+// Looks for numbers on which two graphs differ. Small sizes first.
+#ifndef TANDEM_VERIFIER_EQUALITY_REFUTER_H_
+#define TANDEM_VERIFIER_EQUALITY_REFUTER_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "pcg/graph.h"
+#include "verifier/size_classes.h"
+#include "verifier/verdict.h"
+
+namespace tandem::prover {
+
+std::optional<Counterexample> RefuteEqual(const Graph& source, const Graph& target,
+                                          const SizeClasses& classes,
+                                          const std::map<std::string, NamedFactor>& sizes,
+                                          int samples);
+
+// The value of a uniform constant tensor.
+std::optional<double> UniformValue(const Tensor& tensor);
+
+}  // namespace tandem::prover
+
+#endif  // TANDEM_VERIFIER_EQUALITY_REFUTER_H_
