@@ -423,6 +423,33 @@ void Algebra::SolveEqualities(OpenTerm& t) {
   }
 }
 
+void Algebra::CountUnused(OpenTerm& t) {
+  const std::vector<Atom> vars = t.vars;
+  for (Atom v : vars) {
+    if (!s_[v].range.valid()) continue;
+    bool used = false;
+    for (auto [f, e] : t.factors) used = used || s_[f].scope.Has(v);
+    if (used) continue;
+    const auto range = s_.Conjuncts(s_.InRange(s_.Of(v), s_[v].range));
+    std::vector<Guard> rest;
+    size_t own = 0;
+    for (Guard g : s_.Conjuncts(t.guard)) {
+      bool is_range = std::find(range.begin(), range.end(), g) != range.end();
+      own += is_range;
+      used = used || (!is_range && s_[g].scope.Has(v));
+      if (!is_range) rest.push_back(g);
+    }
+    if (used || own != range.size()) continue;
+    NeedPositive(s_[v].range);
+    std::erase(t.vars, v);
+    t.guard = s_.And(std::move(rest));
+    FactorData f;
+    f.kind = FactorKind::kIndex;
+    f.poly = s_[v].range;
+    t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  }
+}
+
 Value Algebra::Sum(const std::vector<Atom>& vars, Value v) {
   Value sum = Zero();
   const auto terms = s_[v].terms;
@@ -479,6 +506,7 @@ Value Algebra::Expand(Body body, Rational c) {
   Value sum = Zero();
   for (OpenTerm& a : all) {
     SolveEqualities(a);
+    CountUnused(a);
     sum = Add(sum, Close(a));
   }
   return sum;

@@ -95,6 +95,8 @@ class Algebra {
   // A conjunct of the guards of v's terms that no binder of v binds; none: True.
   Guard FreeCondition(Value v);
   void SolveEqualities(OpenTerm& term);
+  // A variable that only its own range mentions counts: it becomes a factor, its extent.
+  void CountUnused(OpenTerm& term);
   bool SolveEquality(const std::vector<Atom>& vars, Guard guard, Atom* var, Poly* value);
   void Append(OpenTerm& term, const OpenTerm& other);
   OpenTerm AsTerm(Value v);
