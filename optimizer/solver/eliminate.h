@@ -10,26 +10,9 @@
 #include <vector>
 
 #include "optimizer/solver/model.h"
+#include "optimizer/solver/order.h"
 
 namespace tandem::solver {
-
-enum class OrderRule {
-  kMinWeight,        // the smallest table next
-  kWeightedMinFill,  // the least (log-weighted) new adjacency next
-};
-
-struct EliminationOrder {
-  std::vector<int32_t> places;  // those with two or more states; the others are folded away
-  double largest_table = 0.0;   // cells
-  double cells = 0.0;           // of all tables, times the eliminated node's states: the work
-};
-
-// Ties to the lowest place. Stops early, with `cells` at least `hopeless_cells`, when it gets
-// there.
-EliminationOrder FindOrder(const Model& model, OrderRule rule, double hopeless_cells);
-
-// The cheaper of both rules.
-EliminationOrder FindBestOrder(const Model& model, double hopeless_cells);
 
 struct EliminationBudget {
   int64_t max_table_cells = 30'000'000;
@@ -38,14 +21,23 @@ struct EliminationBudget {
 };
 
 struct EliminationResult {
-  double value = 0.0;
-  std::vector<int32_t> plan;
+  double value = 0.0;         // infinite when no plan is at most `most`
+  std::vector<int32_t> plan;  // empty then
+  int64_t cells = 0;          // walked
 };
 
-// Nothing when the budget forbids it, a place has more than 65,535 states, or it was cancelled.
-// Ties to the lowest state of the node eliminated last.
+// The best plan. Nothing when the budget forbids it, a place has more than 65,535 states, or it was
+// cancelled. Ties to the lowest state of the node eliminated last.
 std::optional<EliminationResult> Eliminate(const Model& model, const EliminationOrder& order,
                                            const EliminationBudget& budget);
+
+// The best plan of value at most `most`. Joint states that already exceed it, by what the messages
+// of a dual leave of their costs, are not walked further, so the work can be far below order.cells:
+// the budget is of cells really walked, while tables still take their full space.
+std::optional<EliminationResult> EliminateBelow(double most, const Model& model,
+                                                const std::vector<double>& messages,
+                                                const EliminationOrder& order,
+                                                const EliminationBudget& budget);
 
 }  // namespace tandem::solver
 

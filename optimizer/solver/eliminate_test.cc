@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 
+#include "optimizer/solver/dual.h"
 #include "optimizer/solver/random_problem.h"
 
 namespace tandem::solver {
@@ -64,6 +65,37 @@ TEST_CASE("elimination refuses what its budget forbids") {
   EliminationBudget cancelled;
   cancelled.cancel = &cancel;
   CHECK_FALSE(Eliminate(compiled.model, order, cancelled).has_value());
+}
+
+TEST_CASE("elimination below a value finds what is there and nothing else") {
+  int walked_less = 0;
+  for (int seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    RandomOptions options;
+    options.shape = seed % 2 == 0 ? Shape::kRandom : Shape::kGrid;
+    options.nodes = 7;
+    options.most_states = 5;
+    const Problem problem = RandomProblem(options, random);
+    const CompiledProblem compiled = Compile(problem, 0.0);
+    const double optimum = Enumerate(problem, 0.0, 1e18).seconds;
+    const EliminationOrder order = FindBestOrder(compiled.model, kNeverHopeless);
+    Dual dual(compiled.model);
+    dual.Run(DualOptions());
+    const auto above =
+        EliminateBelow(optimum + 1e-6, compiled.model, dual.messages(), order, EliminationBudget());
+    REQUIRE(above.has_value());
+    CHECK(above->value == Approx(optimum).margin(1e-9));
+    CHECK(compiled.model.Value(above->plan) == Approx(optimum).margin(1e-9));
+    CHECK(above->cells <= order.cells);
+    walked_less += above->cells < order.cells;
+    const auto below =
+        EliminateBelow(optimum - 1e-6, compiled.model, dual.messages(), order, EliminationBudget());
+    REQUIRE(below.has_value());
+    CHECK(below->plan.empty());
+    CHECK(below->value > optimum);
+  }
+  CHECK(walked_less > 10);
 }
 
 TEST_CASE("an order given up as hopeless is not eliminated by mistake") {

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "optimizer/solver/dual.h"
 #include "optimizer/solver/eliminate.h"
+#include "optimizer/solver/mini_bucket.h"
 #include "optimizer/solver/model.h"
+#include "optimizer/solver/order.h"
 #include "optimizer/solver/reduce.h"
 #include "optimizer/solver/windows.h"
 
@@ -32,6 +34,14 @@ constexpr int64_t kWindowTableCells = 3'000'000;
 // Dominance is cubic in states: only where a sweep is cheap.
 constexpr int64_t kDominanceCells = 3'000'000;
 constexpr int32_t kDominanceRounds = 10;
+// How often the width of an elimination is halved, and the share of the budget such a partial one
+// may take.
+constexpr int32_t kNarrowings = 12;
+constexpr int64_t kNarrowShare = 10;
+constexpr double kGapWorthAnother = 0.7;
+// Pruned elimination walks fewer cells than its order says; it is worth a try up to this many times
+// more.
+constexpr double kPruningHope = 4.0;
 
 // A node or an edge without any permitted choice, in words; empty when there is none.
 std::string Stuck(const Problem& problem) {
@@ -71,7 +81,9 @@ class Solver {
   void LoadMessages();
   Stop RunDual();
   void RunWindows();
+  bool EliminateWithin(double width, int64_t max_cells);
   bool RunElimination();
+  void RunMiniBuckets();
   void CutByBound();
   void Cut(const KeptStates& kept);
   void Adopt();
@@ -94,7 +106,7 @@ class Solver {
   std::vector<int32_t> best_;           // states of the whole, by place
   double upper_ = kInfinity;            // its objective
   double lower_ = -kInfinity;
-  int64_t cells_at_elimination_ = std::numeric_limits<int64_t>::max();
+  double gap_at_elimination_ = kInfinity;
   SolveResult result_;
 };
 
@@ -217,7 +229,7 @@ Solver::Stop Solver::RunDual() {
   dual_options.cancel = options_.cancel;
   const double incumbent = options_.incumbent_seconds - compiled_.constant_seconds;
   dual_options.incumbent = incumbent;
-  double last = lower_;
+  double last = dual_->lower();
   int32_t slow_rounds = 0;
   while (true) {
     const int32_t left = options_.max_sweeps - result_.steps.sweeps;
@@ -236,9 +248,9 @@ Solver::Stop Solver::RunDual() {
     if (stop == DualStop::kCancelled) return Stop::kCancelled;
     if (Closed()) return Stop::kClosed;
     if (lower_ > incumbent) return Stop::kDropped;
-    const double gain = lower_ - last;
-    last = lower_;
-    if (gain < kStall * std::abs(lower_) && !warm) return Stop::kStalled;
+    const double gain = dual_->lower() - last;
+    last = dual_->lower();
+    if (gain < kStall * std::abs(last) && !warm) return Stop::kStalled;
     slow_rounds = gain < kSlow * (upper_ - lower_) ? slow_rounds + 1 : 0;
     if (slow_rounds >= kSlowRounds) return Stop::kSlow;
     CutByBound();
@@ -261,36 +273,69 @@ void Solver::RunWindows() {
   Report("windows");
 }
 
-// Exact elimination of what the bound leaves open. True when that settled the problem.
-bool Solver::RunElimination() {
-  if (static_cast<double>(kernel_->Cells()) >
-      kCutWhenCellsBelow * static_cast<double>(cells_at_elimination_)) {
-    return false;  // tried on nearly the same kernel
-  }
-  Cut(FixByBound(*kernel_, *dual_, upper_));
-  cells_at_elimination_ = kernel_->Cells();
-  if (kernel_->Cells() > kDominanceCells) return false;
-  const KeptStates kept = DropDominated(*kernel_, kDominanceRounds);
-  const Model model = Restrict(*kernel_, kept);
-  const EliminationOrder order =
-      FindBestOrder(model, static_cast<double>(options_.max_elimination_cells) + 1.0);
+// Exact elimination of the states whose excess is at most `width`. Any plan with another state
+// costs more than bound + width, so the result settles the problem when it is not dearer than that,
+// and raises the bound to it otherwise. False when the budget forbids it.
+bool Solver::EliminateWithin(double width, int64_t max_cells) {
+  const KeptStates narrow = FixByBound(*kernel_, *dual_, dual_->lower() + width);
+  if (CellsAfter(*kernel_, narrow) > kDominanceCells) return false;
+  const Model wide = Restrict(*kernel_, narrow);
+  const KeptStates kept = DropDominated(wide, kDominanceRounds);
+  const Model model = Restrict(wide, kept);
+  const double most_cells = kPruningHope * static_cast<double>(max_cells);
+  const EliminationOrder order = FindBestOrder(model, most_cells);
   EliminationBudget budget;
   budget.max_table_cells = options_.max_table_cells;
-  budget.max_cells = options_.max_elimination_cells;
+  budget.max_cells = max_cells;
   budget.cancel = options_.cancel;
-  const std::optional<EliminationResult> exact = Eliminate(model, order, budget);
+  const std::vector<double> messages =
+      RestrictMessages(wide, kept, RestrictMessages(*kernel_, narrow, dual_->messages()));
+  std::optional<EliminationResult> exact;
+  if (order.cells < most_cells) exact = EliminateBelow(upper_, model, messages, order, budget);
   if (!exact.has_value()) {
     result_.detail = absl::StrCat("not eliminated exactly: largest table at least ",
                                   order.largest_table, " cells, work at least ", order.cells);
     return false;
   }
-  result_.steps.elimination_cells += static_cast<int64_t>(order.cells);
-  result_.detail.clear();
-  dual_->Offer(Unrestrict(kept, exact->plan));
+  result_.steps.elimination_cells += exact->cells;
+  if (!exact->plan.empty()) dual_->Offer(Unrestrict(narrow, Unrestrict(kept, exact->plan)));
   Adopt();
-  lower_ = upper_;
+  lower_ = std::max(lower_, std::min(upper_, dual_->lower() + width));
   Report("eliminate");
   return true;
+}
+
+// The whole gap if the budget allows, else the widest part of it that a smaller budget allows:
+// where the dual stalls, the best plan is mostly among the states it finds almost free.
+bool Solver::RunElimination() {
+  const double gap = upper_ - dual_->lower();
+  if (gap > kGapWorthAnother * gap_at_elimination_) return true;  // hardly news since the last one
+  gap_at_elimination_ = gap;
+  double width = gap;
+  for (int32_t narrowing = 0; narrowing <= kNarrowings; ++narrowing) {
+    if (Cancelled()) return false;
+    const int64_t share = narrowing == 0 ? 1 : kNarrowShare;
+    if (EliminateWithin(width, options_.max_elimination_cells / share)) return true;
+    width /= 2;
+  }
+  return false;
+}
+
+// The last word on the bound of what could not be closed.
+void Solver::RunMiniBuckets() {
+  const KeptStates kept = FixByBound(*kernel_, *dual_, upper_);
+  const Model model = Restrict(*kernel_, kept);
+  MiniBucketOptions mini_options;
+  mini_options.max_table_cells = std::min(mini_options.max_table_cells, options_.max_table_cells);
+  mini_options.max_cells = options_.max_elimination_cells / 2;
+  mini_options.cancel = options_.cancel;
+  const std::optional<MiniBucketResult> mini =
+      MiniBucketBound(model, RestrictMessages(*kernel_, kept, dual_->messages()),
+                      FindBestOrder(model, kInfinity), mini_options);
+  if (!mini.has_value()) return;
+  result_.steps.elimination_cells += mini->cells;
+  lower_ = std::max(lower_, std::min(upper_, mini->bound));
+  Report("mini-buckets");
 }
 
 SolveResult Solver::Run() {
@@ -300,13 +345,15 @@ SolveResult Solver::Run() {
   while (true) {
     stop = RunDual();
     if (stop == Stop::kClosed || stop == Stop::kDropped || stop == Stop::kCancelled) break;
-    if (options_.window_blocks > 0 && upper_ < windows_at) {
+    const bool eliminated = options_.exact && RunElimination();
+    if (!eliminated && !Closed() && options_.window_blocks > 0 && upper_ < windows_at) {
       RunWindows();
       windows_at = upper_;
-      if (Closed()) break;
     }
-    if (options_.exact && RunElimination()) break;
-    if (stop != Stop::kSlow || Cancelled()) break;
+    if (Closed() || Cancelled()) break;
+    if (stop == Stop::kSlow) continue;
+    if (options_.exact) RunMiniBuckets();
+    break;
   }
   Finish(stop);
   return std::move(result_);

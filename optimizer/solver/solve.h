@@ -54,7 +54,7 @@ struct SolveOptions {
   double price_seconds_per_byte = 0.0;  // objective = seconds + price * bytes
   double relative_tolerance = 1e-7;
   double incumbent_seconds = std::numeric_limits<double>::infinity();
-  int32_t max_sweeps = 1000;
+  int32_t max_sweeps = 500;
   int64_t max_table_cells = 30'000'000;           // of one eliminated table
   int64_t max_elimination_cells = 3'000'000'000;  // of one elimination, in all
   int32_t window_blocks = 2;                      // 0: no windows
