@@ -1,0 +1,153 @@
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "substitutions/rule.h"
+#include "tools/cli/command.h"
+#include "verifier/rule_proof.h"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Rules of the files, or the built-in ones.
+absl::StatusOr<std::vector<Rule>> Rules(const std::vector<std::string>& files) {
+  if (files.empty()) return BuiltinRules();
+  std::vector<Rule> all;
+  for (const std::string& file : files) {
+    std::ifstream in(file);
+    if (!in) return absl::NotFoundError(file + ": no such file");
+    std::stringstream text;
+    text << in.rdbuf();
+    absl::StatusOr<std::vector<Rule>> rules = ParseRules(text.str(), file);
+    if (!rules.ok()) return rules.status();
+    all.insert(all.end(), rules->begin(), rules->end());
+  }
+  return all;
+}
+
+absl::StatusOr<OperatorLibrary> Operators(const std::vector<std::string>& files) {
+  OperatorLibrary library = BuiltinOperators();
+  for (const std::string& file : files) {
+    std::ifstream in(file);
+    if (!in) return absl::NotFoundError(file + ": no such file");
+    std::stringstream text;
+    text << in.rdbuf();
+    if (absl::Status s = library.AddText(text.str(), file); !s.ok()) return s;
+  }
+  return library;
+}
+
+int VerifyRules(const std::vector<std::string>& files, const std::vector<std::string>& operators,
+                bool json) {
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<std::vector<Rule>> rules = Rules(files);
+  if (!rules.ok()) return Fail(rules.status());
+  absl::StatusOr<OperatorLibrary> library = Operators(operators);
+  if (!library.ok()) return Fail(library.status());
+  int proved = 0, refuted = 0, unknown = 0;
+  Json list = Json::array();
+  for (const Rule& rule : *rules) {
+    const Verdict v = ProveRule(rule, *library);
+    Json one;
+    one["name"] = rule.name;
+    one["verdict"] = IsProved(v) ? "proved" : IsRefuted(v) ? "refuted" : "unknown";
+    one["reason"] = IsProved(v) ? rule.reason : ToString(v);
+    one["counterexample"] = nullptr;
+    if (const auto* p = std::get_if<Proved>(&v)) {
+      ++proved;
+      one["certificate"] = p->certificate.hash;
+      one["facts"] = p->certificate.facts;
+    } else if (const auto* r = std::get_if<Refuted>(&v)) {
+      ++refuted;
+      one["counterexample"] = ToString(r->counterexample);
+    } else {
+      ++unknown;
+    }
+    if (!json) {
+      std::cout << absl::StrFormat("%-28s %-8s %s\n", rule.name,
+                                   one["verdict"].get<std::string>(),
+                                   one["reason"].get<std::string>());
+    }
+    list.push_back(one);
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (json) {
+    std::cout << Json{{"proved", proved},   {"refuted", refuted}, {"unknown", unknown},
+                      {"seconds", seconds}, {"rules", list}}
+                     .dump(2)
+              << "\n";
+  } else {
+    std::cout << absl::StrFormat("%d proved, %d refuted, %d unknown in %.2f s\n", proved, refuted,
+                                 unknown, seconds);
+  }
+  return refuted + unknown == 0 ? kDone : kNo;
+}
+
+int ListRules(bool json) {
+  Json list = Json::array();
+  for (const Rule& rule : BuiltinRules()) {
+    if (json) {
+      list.push_back({{"name", rule.name},
+                      {"reason", rule.reason},
+                      {"use", rule.use == RuleUse::kAlternative ? "alternative" : "normalize"}});
+    } else {
+      std::cout << absl::StrFormat("%-28s %s\n", rule.name, rule.reason);
+    }
+  }
+  if (json) std::cout << list.dump(2) << "\n";
+  return kDone;
+}
+
+int ShowRule(const std::string& name) {
+  for (const Rule& rule : BuiltinRules()) {
+    if (rule.name != name) continue;
+    const Verdict v = ProveRule(rule, BuiltinOperators());
+    std::cout << PrintRule(rule) << "\n";
+    if (const auto* p = std::get_if<Proved>(&v)) {
+      std::cout << ToText(p->certificate);
+    } else {
+      std::cout << ToString(v) << "\n";
+    }
+    return IsProved(v) ? kDone : kNo;
+  }
+  return Fail(absl::NotFoundError("no rule '" + name + "'; see tandem rules list"));
+}
+
+}  // namespace
+
+void AddRules(CLI::App& app, Chosen& chosen) {
+  CLI::App* rules = app.add_subcommand("rules", "Rewrite rules and their proofs.");
+  rules->require_subcommand(1);
+  auto json = std::make_shared<bool>(false);
+  auto files = std::make_shared<std::vector<std::string>>();
+  auto operators = std::make_shared<std::vector<std::string>>();
+  CLI::App* verify = rules->add_subcommand(
+      "verify", "Proves rules from the operators' texts, for all sizes.\n"
+                "Example: tandem rules verify          (the built-in ones)\n"
+                "Example: tandem rules verify my.rules --operators my.ops");
+  verify->add_option("files", *files, "Rule files; default: the built-in rules");
+  verify->add_option("--operators", *operators, "Further operators, as text");
+  verify->add_flag("--json", *json, "Prints JSON");
+  verify->callback([=, &chosen] {
+    chosen.body = [=] { return VerifyRules(*files, *operators, *json); };
+  });
+  CLI::App* list =
+      rules->add_subcommand("list", "The built-in rules.\nExample: tandem rules list");
+  list->add_flag("--json", *json, "Prints JSON");
+  list->callback([=, &chosen] { chosen.body = [=] { return ListRules(*json); }; });
+  auto name = std::make_shared<std::string>();
+  CLI::App* show = rules->add_subcommand(
+      "show", "A rule's text and certificate.\nExample: tandem rules show attention_masked");
+  show->add_option("name", *name, "A rule")->required();
+  show->callback([=, &chosen] { chosen.body = [=] { return ShowRule(*name); }; });
+}
+
+}  // namespace tandem::cli
