@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "optimizer/optimize.h"
 #include "pcg/plan.h"
+#include "pcg/training.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/proved_rules.h"
@@ -100,7 +101,7 @@ int Run(const Arguments& a) {
     plan.model = a.model.path;
     absl::StatusOr<std::string> text = MachineText(a.machine.name);
     if (!text.ok()) return Fail(text.status());
-    plan.machine = SizedMachineText(*text, *machine);
+    plan.machine = *std::move(text);
     plan.training = options.training;
     plan.forward = *forward;
     absl::StatusOr<Graph> serial = options.serve

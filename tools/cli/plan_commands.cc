@@ -14,6 +14,7 @@
 #include "simulator/timeline.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
+#include "tools/cli/summary.h"
 #include "verifier/plan_proof.h"
 
 namespace tandem::cli {
@@ -142,11 +143,7 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
   j["devices"] = machine->devices;
   j["step_seconds"] = t->step_seconds;
   j["peak_bytes"] = t->memory.peak_bytes;
-  j["breakdown"] = {{"compute", t->breakdown.compute},
-                    {"communication_exposed", t->breakdown.communication_exposed},
-                    {"communication_hidden", t->breakdown.communication_hidden},
-                    {"idle", t->breakdown.idle},
-                    {"host", t->breakdown.host}};
+  j["breakdown"] = BreakdownJson(t->breakdown);
   Json memory = Json::object();
   for (const auto& [kind, bytes] : t->memory.at_peak) memory[kind] = bytes;
   j["memory_at_peak"] = memory;

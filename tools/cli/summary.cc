@@ -36,6 +36,14 @@ double Mfu(const OptimizeResult& result, const Machine& machine, DType precision
   return result.model_flops / (step_seconds * peak * machine.devices);
 }
 
+nlohmann::ordered_json BreakdownJson(const Breakdown& b) {
+  return {{"compute", b.compute - b.communication_hidden},
+          {"communication_exposed", b.communication_exposed},
+          {"communication_hidden", b.communication_hidden},
+          {"idle", b.idle},
+          {"host", b.host}};
+}
+
 nlohmann::ordered_json SummaryJson(const OptimizeResult& r, const Machine& machine,
                                    const TrainingOptions& training) {
   nlohmann::ordered_json j;
@@ -79,12 +87,7 @@ nlohmann::ordered_json SummaryJson(const OptimizeResult& r, const Machine& machi
     one["gain_seconds"] = sum.gain;
     j["rules"].push_back(one);
   }
-  const Breakdown& b = r.best.timeline.breakdown;
-  j["breakdown"] = {{"compute", b.compute},
-                    {"communication_exposed", b.communication_exposed},
-                    {"host", b.host},
-                    {"idle", b.idle},
-                    {"communication_hidden", b.communication_hidden}};
+  j["breakdown"] = BreakdownJson(r.best.timeline.breakdown);
   nlohmann::ordered_json memory = nlohmann::ordered_json::object();
   for (const auto& [kind, bytes] : r.best.timeline.memory.at_peak) memory[kind] = bytes;
   j["memory_at_peak"] = memory;

@@ -9,12 +9,17 @@
 
 #include "optimizer/optimize.h"
 #include "simulator/machine.h"
+#include "simulator/timeline.h"
 
 namespace tandem::cli {
 
 // Fraction of the machine's peak that the model's FLOPs use, for the plan's precision.
 double Mfu(const OptimizeResult& result, const Machine& machine, DType precision,
            double step_seconds);
+
+// Seconds of a step by what the device does; the entries sum to the step. What communication hides
+// behind compute is an entry of its own, taken out of compute.
+nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);
 
 nlohmann::ordered_json SummaryJson(const OptimizeResult& result, const Machine& machine,
                                    const TrainingOptions& training);
