@@ -64,6 +64,7 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
                                             const Mesh& mesh, const std::vector<AxisKind>& kinds) {
   struct PerAxis {
     AxisKind kind = AxisKind::kFree;
+    int64_t degree = 1;
     std::vector<int> batch;     // by node: row of the batch
     std::vector<int> sequence;  // by node
   };
@@ -72,6 +73,7 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
     PerAxis axis;
     axis.kind = a < kinds.size() && !mesh.axes[a].temporal ? kinds[a] : AxisKind::kFree;
     const int64_t degree = mesh.axes[a].extent;
+    axis.degree = degree;
     if (axis.kind == AxisKind::kData || axis.kind == AxisKind::kSharded) {
       absl::StatusOr<BatchAxis> split = SplitBatch(graph, classes, degree, false);
       if (!split.ok()) return split.status();
@@ -102,7 +104,7 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
         if (row != 0 || !IsContraction(c) || (*graph_phases)[n] == Phase::kUpdate) return true;
         for (size_t r = 1; r < c.table.size(); ++r) {
           const int other = static_cast<int>(r);
-          if (c.proved[r] && c.table[r].size >= 0 && other != a.batch[n] && other != a.sequence[n]) return false;
+          if (c.proved[r] && c.table[r].size >= 0 && Divides(c, c.table[r], a.degree) && other != a.batch[n] && other != a.sequence[n]) return false;
         }
         return true;
       }

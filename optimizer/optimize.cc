@@ -233,7 +233,7 @@ class Search {
     if (!r.ok()) return r.status();
     steps_ += r->steps;
     if (!r->best) {
-      reason = r->reason;
+      if (reason.empty()) reason = r->reason;  // later attempts only save more memory
       return std::optional<Evaluated>();
     }
     least_bytes = least_bytes == 0

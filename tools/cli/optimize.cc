@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "optimizer/make_plan.h"
 #include "optimizer/optimize.h"
 #include "pcg/plan.h"
-#include "pcg/training.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/proved_rules.h"
@@ -97,23 +97,11 @@ int Run(const Arguments& a) {
   nlohmann::ordered_json summary = SummaryJson(*result, *machine, options.training);
   const double search_seconds = Seconds(start);
   if (!a.out.empty()) {
-    Plan plan;
-    plan.model = a.model.path;
     absl::StatusOr<std::string> text = MachineText(a.machine.name);
     if (!text.ok()) return Fail(text.status());
-    plan.machine = *std::move(text);
-    plan.training = options.training;
-    plan.forward = *forward;
-    absl::StatusOr<Graph> serial = options.serve
-                                       ? WithPrecision(*forward, options.training.precision)
-                                       : MakeTrainingGraph(*forward, options.training);
-    if (!serial.ok()) return Fail(serial.status());
-    plan.serial = *std::move(serial);
-    plan.rewritten_forward = result->forward;
-    plan.pcg = result->best.pcg;
-    plan.rules = result->rules;
-    plan.strategy = result->best.strategy;
-    plan.programs = {result->best.program};
+    absl::StatusOr<Plan> made = MakePlan(a.model.path, *text, *forward, options, *result);
+    if (!made.ok()) return Fail(made.status());
+    Plan plan = *std::move(made);
     // The seconds a search took are not part of what it found: the plan's bytes stay the same.
     plan.summary_json = summary.dump(2) + "\n";
     if (absl::Status s = WritePlan(plan, a.out); !s.ok()) return Fail(s);
