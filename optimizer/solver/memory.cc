@@ -11,6 +11,7 @@
 #include "optimizer/solver/mix.h"
 #include "optimizer/solver/model.h"
 #include "optimizer/solver/repeat.h"
+#include "optimizer/solver/trade.h"
 
 namespace tandem::solver {
 namespace {
@@ -23,9 +24,12 @@ constexpr double kMostPricedSeconds = 50.0;
 constexpr double kMemoryScale = 100.0;
 constexpr double kMemoryTolerance = 1e-12;
 constexpr int32_t kDescentRounds = 20;
+// A gap below this share of the seconds is not worth more mixing.
+constexpr double kMixingTolerance = 3e-4;
+constexpr size_t kMostMixed = 3;  // plans on each side of the limit
+constexpr int32_t kTradeRounds = 2;
 
-// Memory as the objective: vectors scaled, tables only say what is permitted. `tie_price` adds that
-// many scaled seconds per second, so that among equal memories the faster plan is taken.
+// Memory as the objective: vectors scaled, tables only say what is permitted.
 struct MemoryProblem {
   Problem problem;
   double seconds_per_byte = 0.0;
@@ -34,7 +38,6 @@ struct MemoryProblem {
 MemoryProblem MakeMemoryProblem(const Problem& problem) {
   MemoryProblem out;
   double most = 0.0;
-  std::vector<double> spread(problem.node_count(), 0.0);
   std::vector<double> least(problem.node_count(), 0.0);
   for (int32_t n = 0; n < problem.node_count(); ++n) {
     if (problem.nodes()[n].memory < 0) continue;
@@ -76,7 +79,10 @@ struct Candidate {
 class MemorySolver {
  public:
   MemorySolver(const Problem& problem, double limit, const MemoryOptions& options)
-      : problem_(problem), limit_(limit), options_(options) {
+      : problem_(problem),
+        limit_(limit),
+        options_(options),
+        repeats_(options.repetition && Repeats(problem)) {
     for (int32_t n = 0; n < problem.node_count(); ++n) {
       if (problem.nodes()[n].memory < 0) continue;
       const std::vector<double>& bytes = problem.vectors()[problem.nodes()[n].memory];
@@ -96,6 +102,7 @@ class MemorySolver {
   absl::Status RaisePriceUntilItFits();
   absl::Status Secant();
   void Mix();
+  double Gap() const { return best_->seconds - result_.lower_bound_seconds; }
   void Note(const Plan& plan);
   void Count(const SolveSteps& steps);
   bool Stop() const {
@@ -108,8 +115,10 @@ class MemorySolver {
   const MemoryOptions& options_;
   double spread_ = 0.0;  // most minus least memory, over all plans
   MemoryResult result_;
+  const bool repeats_;
   Messages messages_;  // of the last solve
   std::optional<SolveResult> last_;
+  std::vector<Candidate> seen_;     // the plan of every priced solve
   std::optional<Candidate> heavy_;  // over the limit, the nearest hull plan
   std::optional<Candidate> light_;  // within it, the nearest hull plan
   std::optional<Candidate> best_;   // the fastest within it
@@ -143,12 +152,13 @@ void MemorySolver::Note(const Plan& plan) {
 absl::Status MemorySolver::SolveAt(double price) {
   SolveOptions options = options_.solve;
   options.price_seconds_per_byte = price;
-  options.want_messages = true;
+  // Where blocks repeat, a fresh fold is cheaper than the messages of another price.
+  const bool fold = repeats_ && options.start_plan == nullptr;
+  options.want_messages = !fold;
   options.start_messages = messages_.to.empty() ? nullptr : &messages_;
   // A bound on the priced objective means a bound on seconds once price * limit is taken off.
   const double allowance = price > 0.0 ? price * limit_ : 0.0;  // the limit may be infinite
   options.incumbent_seconds = options_.solve.incumbent_seconds + allowance;
-  const bool fold = options_.repetition && messages_.to.empty() && options.start_plan == nullptr;
   absl::StatusOr<SolveResult> solved =
       fold ? SolveRepeated(problem_, options) : Solve(problem_, options);
   if (!solved.ok()) return solved.status();
@@ -163,6 +173,9 @@ absl::Status MemorySolver::SolveAt(double price) {
   dropped_ = dropped_ || solved->status == SolveStatus::kDropped;
   if (infeasible_) result_.detail = solved->detail;
   Note(solved->plan);
+  if (IsPermitted(problem_, solved->plan)) {
+    seen_.push_back({solved->plan, solved->seconds, solved->memory_bytes});
+  }
   messages_ = std::move(solved->messages);
   last_ = *std::move(solved);
   return absl::OkStatus();
@@ -177,7 +190,7 @@ absl::Status MemorySolver::SolveLeastMemory() {
   options.start_messages = nullptr;
   options.want_messages = false;
   absl::StatusOr<SolveResult> solved =
-      options_.repetition ? SolveRepeated(memory.problem, options) : Solve(memory.problem, options);
+      repeats_ ? SolveRepeated(memory.problem, options) : Solve(memory.problem, options);
   if (!solved.ok()) return solved.status();
   Count(solved->steps);
   result_.cancelled = result_.cancelled || solved->cancelled;
@@ -244,6 +257,8 @@ absl::Status MemorySolver::Secant() {
   return absl::OkStatus();
 }
 
+// Makes plans within the limit out of those seen, the two next to the limit first; the others and
+// exact trades inside windows only where that leaves a gap.
 void MemorySolver::Mix() {
   const CompiledProblem compiled = Compile(problem_, 0.0);
   WeightedModel weighted{compiled.model, {}};
@@ -256,11 +271,36 @@ void MemorySolver::Mix() {
     DescendWithin(weighted, limit_, kDescentRounds, places);
     Note(compiled.ToProblem(places));
   };
-  const std::vector<int32_t> light = compiled.FromProblem(light_->plan);
+  std::vector<std::vector<int32_t>> heavy;
+  std::vector<std::vector<int32_t>> light;
+  std::stable_sort(seen_.begin(), seen_.end(), [&](const Candidate& a, const Candidate& b) {
+    return std::abs(a.bytes - limit_) < std::abs(b.bytes - limit_);
+  });
+  for (const Candidate& candidate : seen_) {
+    std::vector<std::vector<int32_t>>& side = candidate.bytes <= limit_ ? light : heavy;
+    if (side.size() < kMostMixed) side.push_back(compiled.FromProblem(candidate.plan));
+  }
   if (heavy_) {
-    improve(MixPlans(weighted, compiled.FromProblem(heavy_->plan), light, limit_));
+    improve(MixPlans(weighted, compiled.FromProblem(heavy_->plan),
+                     compiled.FromProblem(light_->plan), limit_));
   }
   improve(compiled.FromProblem(best_->plan));
+  const double enough = kMixingTolerance * std::abs(best_->seconds);
+  for (const std::vector<int32_t>& l : light) {
+    for (const std::vector<int32_t>& h : heavy) {
+      if (Gap() > enough) improve(MixPlans(weighted, h, l, limit_));
+    }
+  }
+  for (int32_t round = 0; round < kTradeRounds && Gap() > enough; ++round) {
+    const double before = best_->seconds;
+    TradeOptions trade;
+    trade.price = result_.price_seconds_per_byte;
+    trade.cancel = options_.solve.cancel;
+    std::vector<int32_t> places = compiled.FromProblem(best_->plan);
+    result_.steps.elimination_cells += TradeByWindows(weighted, limit_, trade, places);
+    improve(std::move(places));
+    if (!(best_->seconds < before)) break;
+  }
 }
 
 absl::StatusOr<MemoryResult> MemorySolver::Run() {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "optimizer/solver/mix.h"
 #include "optimizer/solver/random_problem.h"
+#include "optimizer/solver/trade.h"
 
 namespace tandem::solver {
 namespace {
@@ -159,6 +160,39 @@ TEST_CASE("the same limit twice gives the same result") {
     CHECK(a->lower_bound_seconds == b->lower_bound_seconds);
     CHECK(a->steps.sweeps == b->steps.sweeps);
   }
+}
+
+TEST_CASE("trades stay within the limit and never make a plan slower") {
+  int gained = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const Problem problem = Sample(seed, 0.0);
+    const CompiledProblem compiled = Compile(problem, 0.0);
+    const Model& model = compiled.model;
+    WeightedModel weighted{model, {}};
+    for (int32_t n : compiled.node_of_place) {
+      for (int32_t s = 0; s < problem.states(n); ++s) {
+        weighted.bytes.push_back(problem.memory_bytes(n, s));
+      }
+    }
+    const std::vector<int32_t> start(model.size(), 0);
+    const double limit = weighted.Bytes(start) + seed % 7;
+    std::vector<int32_t> plan = start;
+    TradeOptions options;
+    options.price = 1e-3;
+    TradeByWindows(weighted, limit, options, plan);
+    CHECK(weighted.Bytes(plan) <= limit);
+    CHECK(model.Value(plan) <= model.Value(start));
+    gained += model.Value(plan) < model.Value(start);
+
+    std::vector<int32_t> untouched = start;
+    std::atomic<bool> cancel{true};
+    options = TradeOptions();
+    options.cancel = &cancel;
+    CHECK(TradeByWindows(weighted, limit, options, untouched) == 0);
+    CHECK(untouched == start);
+  }
+  CHECK(gained > 30);
 }
 
 TEST_CASE("mixing and descent stay within the limit and never lose to the light plan") {

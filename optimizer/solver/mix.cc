@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "optimizer/solver/windows.h"
+
 namespace tandem::solver {
 namespace {
 
@@ -56,12 +58,8 @@ class Tracked {
 void MixRanges(const WeightedModel& weighted, const std::vector<int32_t>& heavy,
                const std::vector<int32_t>& light, double limit, Tracked& best) {
   const Model& model = weighted.model;
-  std::vector<int32_t> starts;
-  for (int32_t k = 0; k < model.size(); ++k) {
-    if (k == 0 || model.block[k] != model.block[k - 1]) starts.push_back(k);
-  }
-  const auto blocks = static_cast<int32_t>(starts.size());
-  starts.push_back(model.size());
+  const std::vector<int32_t> starts = BlockStarts(model);
+  const auto blocks = static_cast<int32_t>(starts.size()) - 1;
   for (int32_t first = 0; first < blocks; ++first) {
     Tracked mixed(weighted, light);
     for (int32_t count = 0; count < blocks; ++count) {

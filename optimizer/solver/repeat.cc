@@ -108,6 +108,12 @@ std::vector<BlockRun> FindRuns(const Problem& problem) {
   return runs;
 }
 
+bool Repeats(const Problem& problem) {
+  const std::vector<BlockRun> runs = FindRuns(problem);
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const BlockRun& run) { return run.count > kKeptBlocks; });
+}
+
 FoldedProblem Fold(const Problem& problem, const std::vector<BlockRun>& runs) {
   const Blocks blocks = Gather(problem);
   // For every block the kept block that stands for it; for every pair (block, next) the kept pair.
@@ -169,13 +175,10 @@ FoldedProblem Fold(const Problem& problem, const std::vector<BlockRun>& runs) {
 absl::StatusOr<SolveResult> SolveRepeated(const Problem& problem, const SolveOptions& options) {
   absl::Status status = Validate(problem);
   if (!status.ok()) return status;
-  const std::vector<BlockRun> runs = FindRuns(problem);
-  const bool worth = std::any_of(runs.begin(), runs.end(),
-                                 [](const BlockRun& run) { return run.count > kKeptBlocks; });
-  if (!worth || options.start_plan != nullptr || options.start_messages != nullptr) {
+  if (!Repeats(problem) || options.start_plan != nullptr || options.start_messages != nullptr) {
     return Solve(problem, options);
   }
-  const FoldedProblem fold = Fold(problem, runs);
+  const FoldedProblem fold = Fold(problem, FindRuns(problem));
   SolveOptions fold_options = options;
   fold_options.want_messages = true;
   fold_options.cut = false;

@@ -32,6 +32,9 @@ struct FoldedProblem {
 };
 FoldedProblem Fold(const Problem& problem, const std::vector<BlockRun>& runs);
 
+// Whether some run is longer than what a fold keeps of it. Needs a valid problem.
+bool Repeats(const Problem& problem);
+
 // As Solve, and with the same meaning; faster where blocks repeat. Falls back to Solve where no run
 // is longer than what a fold keeps, or where options bring their own start.
 absl::StatusOr<SolveResult> SolveRepeated(const Problem& problem, const SolveOptions& options = {});

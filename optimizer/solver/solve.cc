@@ -22,7 +22,7 @@ namespace {
 
 constexpr int32_t kSweepsPerRound = 10;
 // With good messages the first bound already removes most states.
-constexpr int32_t kWarmSweeps = 2;
+constexpr int32_t kWarmSweeps = 1;
 // A round that raises the bound by less than kStall of itself ends the dual; kSlowRounds rounds
 // that each close less than kSlow of the gap let windows and elimination have a go first.
 constexpr double kStall = 1e-8;

@@ -17,16 +17,6 @@ constexpr size_t kMostInBall = 48;
 constexpr size_t kLeastInBall = 6;
 constexpr int64_t kBallsPerWindow = 2;
 
-// Places [begin, end) of each group of equal blocks.
-std::vector<int32_t> BlockStarts(const Model& model) {
-  std::vector<int32_t> starts;
-  for (int32_t k = 0; k < model.size(); ++k) {
-    if (k == 0 || model.block[k] != model.block[k - 1]) starts.push_back(k);
-  }
-  starts.push_back(model.size());
-  return starts;
-}
-
 // The work of DropDominated's first round.
 double DominanceWork(const Model& model) {
   double work = 0.0;
@@ -120,6 +110,15 @@ void Windows::TryBalls(int32_t begin, int32_t end) {
 }
 
 }  // namespace
+
+std::vector<int32_t> BlockStarts(const Model& model) {
+  std::vector<int32_t> starts;
+  for (int32_t k = 0; k < model.size(); ++k) {
+    if (k == 0 || model.block[k] != model.block[k - 1]) starts.push_back(k);
+  }
+  starts.push_back(model.size());
+  return starts;
+}
 
 Model Condition(const Model& model, const std::vector<int32_t>& places,
                 const std::vector<int32_t>& plan) {

@@ -25,6 +25,9 @@ struct WindowWork {
   int64_t cells = 0;
 };
 
+// The first place of each block, then the number of places.
+std::vector<int32_t> BlockStarts(const Model& model);
+
 // The model of `places` (ascending) alone, the rest fixed as in `plan`: its costs join the nodes'.
 Model Condition(const Model& model, const std::vector<int32_t>& places,
                 const std::vector<int32_t>& plan);
