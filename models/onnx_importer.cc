@@ -1,0 +1,357 @@
+#include "models/onnx_importer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "models/block_tags.h"
+#include "models/onnx_context.h"
+#include "models/onnx_file.h"
+#include "models/onnx_ops.h"
+#include "models/onnx_sources.h"
+
+namespace tandem {
+namespace {
+
+// Operators of other domains that mean what ONNX's of the same name mean.
+bool KnownDomain(const onnx::NodeProto& node) {
+  if (node.domain().empty() || node.domain() == "ai.onnx") return true;
+  return node.domain() == "com.microsoft" &&
+         (node.op_type() == "Gelu" || node.op_type() == "SimplifiedLayerNormalization");
+}
+
+std::string Printable(const std::string& name) {
+  std::string text;
+  for (unsigned char c : name) text += absl::ascii_isprint(c) ? static_cast<char>(c) : '?';
+  return text;
+}
+
+class Importer {
+ public:
+  Importer(const OnnxFile& file, const ImportOptions& options, ImportReport* report)
+      : c_(file, options, report) {}
+
+  absl::StatusOr<Graph> Run() {
+    const onnx::GraphProto& graph = c_.file.model.graph();
+    c_.graph.name = graph.name();
+    for (const OpSpec& spec : c_.options.operators) {
+      if (absl::Status s = c_.graph.operators.Add(spec); !s.ok()) return s;
+    }
+    if (absl::Status s = AddInputs(c_); !s.ok()) return s;
+    if (absl::Status s = AddInitializers(c_); !s.ok()) return s;
+    for (int i : c_.file.order) {
+      if (absl::Status s = Process(graph.node(i), 0); !s.ok()) return s;
+    }
+    if (absl::Status s = ReportUnsupported(); !s.ok()) return s;
+    if (absl::Status s = AddOutputs(); !s.ok()) return s;
+    Graph result = Pruned(c_.graph);
+    for (TensorId input : c_.graph.inputs) {
+      const std::string& name = c_.graph.tensor(input).name;
+      const bool kept = std::any_of(result.inputs.begin(), result.inputs.end(),
+                                    [&](TensorId id) { return result.tensor(id).name == name; });
+      if (!kept) c_.Note(absl::StrCat("input '", name, "' is read by nothing, and is left out"));
+    }
+    TagBlocks(&result);
+    if (absl::Status s = CheckGraph(result); !s.ok()) {
+      return absl::Status(s.code(), absl::StrCat(c_.file.path, ": ", s.message()));
+    }
+    return result;
+  }
+
+ private:
+  absl::Status Process(const onnx::NodeProto& node, int depth) {
+    c_.node_op = Printable(node.op_type());
+    c_.node_name = Printable(!node.name().empty()       ? node.name()
+                             : node.output_size() > 0 ? node.output(0)
+                                                      : node.op_type());
+    OnnxCall call{c_, node, c_.file.opset, {}, {}};
+    call.out.resize(static_cast<size_t>(node.output_size()));
+    bool poisoned = false;
+    for (const std::string& name : node.input()) {
+      const auto it = c_.values.find(name);
+      call.in.push_back(it == c_.values.end() ? OnnxValue{} : it->second);
+      poisoned = poisoned || call.in.back().kind == OnnxValue::Kind::kUnsupported;
+    }
+    const size_t tensors = c_.graph.tensors.size();
+    absl::Status status = absl::OkStatus();
+    const auto handler = AllOnnxHandlers().find(node.op_type());
+    if (node.op_type() == "If" && !poisoned) {
+      status = Branch(call, depth);
+    } else if (IsUsers(node.op_type())) {
+      if (!poisoned) status = UsersOperator(call);
+    } else if (!KnownDomain(node)) {
+      status = absl::UnimplementedError(
+          absl::StrCat("an operator of domain '", node.domain(),
+                       "'; export with standard ONNX operators, or define it in a Tandem model"));
+    } else if (handler == AllOnnxHandlers().end()) {
+      status = absl::UnimplementedError(
+          "not imported; export it as simpler operators, or define it in a Tandem model");
+    } else if (!poisoned) {
+      status = Apply(call, handler->second);
+    }
+    if (absl::IsUnimplemented(status)) {
+      Record(node, std::string(status.message()));
+      poisoned = true;
+    } else if (!status.ok()) {
+      return status;
+    }
+    for (size_t k = 0; k < call.out.size(); ++k) {
+      const std::string& name = node.output(static_cast<int>(k));
+      if (name.empty()) continue;
+      OnnxValue& value = call.out[k];
+      if (poisoned || value.kind == OnnxValue::Kind::kNone) {
+        value = OnnxValue{};
+        value.kind = OnnxValue::Kind::kUnsupported;
+      }
+      if (value.name.empty() || value.known()) value.name = Printable(name);
+      Rename(value, tensors);
+      c_.values[name] = std::move(value);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Apply(OnnxCall& call, OnnxHandler handler) {
+    auto folded = FoldKnown(call);
+    if (!folded.ok()) return folded.status();
+    if (*folded) return absl::OkStatus();
+    const bool shape_only = call.node.op_type() == "Shape" || call.node.op_type() == "Size";
+    for (OnnxValue& value : call.in) {
+      for (int64_t extent : c_.Shape(value)) {
+        if (extent == 0 && !shape_only && !value.known()) return c_.Error("an empty operand");
+      }
+    }
+    static const std::vector<std::string> kNoOperands = {"Constant"};
+    if (call.in.empty() && call.node.op_type() != "Constant" &&
+        call.node.op_type() != "SequenceConstruct") {
+      return c_.Error("has no operands");
+    }
+    if (!call.in.empty() && !call.has(0)) return c_.Error("its first operand is missing");
+    return handler(call);
+  }
+
+  bool IsUsers(const std::string& op) const {
+    return std::any_of(c_.options.operators.begin(), c_.options.operators.end(),
+                       [&](const OpSpec& spec) { return spec.name == op; });
+  }
+
+  // A node that names an operator given as text; its attributes are the operator's.
+  absl::Status UsersOperator(OnnxCall& call) {
+    std::vector<TensorId> inputs;
+    for (const OnnxValue& value : call.in) {
+      auto id = c_.ToTensor(value);
+      if (!id.ok()) return id.status();
+      inputs.push_back(*id);
+    }
+    Attributes attributes;
+    for (const auto& attribute : call.node.attribute()) {
+      AttrValue& value = attributes[attribute.name()];
+      switch (attribute.type()) {
+        case onnx::AttributeProto::INT:
+          value = attribute.i();
+          break;
+        case onnx::AttributeProto::FLOAT:
+          value = static_cast<double>(attribute.f());
+          break;
+        case onnx::AttributeProto::STRING:
+          value = attribute.s();
+          break;
+        case onnx::AttributeProto::INTS:
+          value = std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end());
+          break;
+        default:
+          return c_.Error(absl::StrCat("attribute '", attribute.name(),
+                                       "' is no number, text or list of integers"));
+      }
+    }
+    auto outputs = c_.EmitAll(call.node.op_type(), std::move(attributes), inputs, {});
+    if (!outputs.ok()) return outputs.status();
+    for (size_t k = 0; k < call.out.size() && k < outputs->size(); ++k) call.out[k] = (*outputs)[k];
+    return absl::OkStatus();
+  }
+
+  // A condition that is known at import chooses the branch.
+  absl::Status Branch(OnnxCall& call, int depth) {
+    const auto condition = call.has(0) ? c_.Uniform(call.in[0]) : std::nullopt;
+    if (!condition) return c_.Unsupported("a branch on data; export the model without it");
+    if (depth > 32) return c_.Error("branches nested too deeply");
+    const auto* branch = call.Attribute(*condition != 0 ? "then_branch" : "else_branch");
+    if (branch == nullptr) return c_.Error("has no branch");
+    const onnx::GraphProto& body = branch->g();
+    int64_t budget = kLoadedExternalBytes;
+    for (const auto& proto : body.initializer()) {
+      auto tensor = ReadOnnxTensor(proto, c_.file, &budget);
+      if (!tensor.ok()) return tensor.status();
+      if (!tensor->known) return c_.Unsupported("weights inside a branch");
+      OnnxValue value = c_.Known(tensor->shape, tensor->dtype,
+                                 c_.formulas.Dense(tensor->shape, std::move(tensor->values)));
+      value.name = proto.name();
+      c_.values[proto.name()] = std::move(value);
+    }
+    for (const auto& node : body.node()) {
+      if (absl::Status s = Process(node, depth + 1); !s.ok()) return s;
+    }
+    if (body.output_size() != static_cast<int>(call.out.size())) return c_.Error("outputs differ");
+    for (size_t k = 0; k < call.out.size(); ++k) {
+      const auto it = c_.values.find(body.output(static_cast<int>(k)).name());
+      if (it == c_.values.end()) return c_.Error("a branch gives a value that it does not make");
+      call.out[k] = it->second;
+    }
+    return absl::OkStatus();
+  }
+
+  // A tensor that this node made carries the name of the ONNX value.
+  void Rename(const OnnxValue& value, size_t tensors) {
+    if (value.kind != OnnxValue::Kind::kTensor || !value.repeated.empty()) return;
+    if (value.tensor.index() < tensors) return;
+    Tensor& tensor = c_.graph.tensors[value.tensor.index()];
+    if (tensor.role != TensorRole::kActivation || tensor.name == value.name) return;
+    tensor.name = c_.UniqueTensorName(value.name);
+  }
+
+  void Record(const onnx::NodeProto& node, const std::string& reason) {
+    for (UnsupportedOp& entry : c_.report->unsupported) {
+      if (entry.op == c_.node_op && entry.reason == reason) {
+        ++entry.count;
+        return;
+      }
+    }
+    (void)node;
+    c_.report->unsupported.push_back({c_.node_op, 1, c_.node_name, reason});
+  }
+
+  absl::Status ReportUnsupported() const {
+    if (c_.report->unsupported.empty()) return absl::OkStatus();
+    std::vector<std::string> parts;
+    for (const UnsupportedOp& entry : c_.report->unsupported) {
+      parts.push_back(absl::StrCat(entry.op, " (", entry.count, ", first at node '",
+                                   entry.example_node, "'): ", entry.reason));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(c_.file.path, ": unsupported operators: ", absl::StrJoin(parts, "; ")));
+  }
+
+  absl::Status AddOutputs() {
+    for (const auto& output : c_.file.model.graph().output()) {
+      const auto it = c_.values.find(output.name());
+      if (it == c_.values.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(c_.file.path, ": output '", output.name(), "' is made by no node"));
+      }
+      c_.node_op = "output";
+      c_.node_name = Printable(output.name());
+      auto id = c_.ToTensor(it->second);
+      if (!id.ok()) return id.status();
+      if (c_.graph.tensor(*id).role != TensorRole::kActivation) {
+        auto copy = c_.Emit("identity", {}, {*id});
+        if (!copy.ok()) return copy.status();
+        id = copy->tensor;
+      }
+      c_.graph.outputs.push_back(*id);
+    }
+    return absl::OkStatus();
+  }
+
+  OnnxContext c_;
+};
+
+}  // namespace
+
+const onnx::AttributeProto* OnnxCall::Attribute(const char* name) const {
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+int64_t OnnxCall::Int(const char* name, int64_t otherwise) const {
+  const auto* attribute = Attribute(name);
+  return attribute == nullptr ? otherwise : attribute->i();
+}
+
+double OnnxCall::Float(const char* name, double otherwise) const {
+  const auto* attribute = Attribute(name);
+  return attribute == nullptr ? otherwise : static_cast<double>(attribute->f());
+}
+
+std::string OnnxCall::String(const char* name, const std::string& otherwise) const {
+  const auto* attribute = Attribute(name);
+  return attribute == nullptr ? otherwise : attribute->s();
+}
+
+std::optional<std::vector<int64_t>> OnnxCall::Ints(const char* name) const {
+  const auto* attribute = Attribute(name);
+  if (attribute == nullptr) return std::nullopt;
+  return std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
+}
+
+absl::StatusOr<size_t> OnnxCall::Axis(int64_t axis, size_t rank) const {
+  const auto n = static_cast<int64_t>(rank);
+  if (axis < -n || axis >= n) return c.Error(absl::StrCat("axis ", axis, " of ", rank, " dims"));
+  return static_cast<size_t>(axis < 0 ? axis + n : axis);
+}
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> OnnxCall::IntsOf(const char* name,
+                                                                     size_t i) const {
+  if (auto ints = Ints(name)) return ints;
+  if (!has(i)) return std::optional<std::vector<int64_t>>();
+  auto values = c.Integers(in[i], name);
+  if (!values.ok()) return values.status();
+  return std::optional<std::vector<int64_t>>(*std::move(values));
+}
+
+absl::Status OnnxCall::Give(absl::StatusOr<OnnxValue> value) {
+  if (!value.ok()) return value.status();
+  out[0] = *std::move(value);
+  return absl::OkStatus();
+}
+
+const OnnxHandlers& AllOnnxHandlers() {
+  static const auto* handlers = [] {
+    auto* map = new OnnxHandlers;
+    AddElementwiseHandlers(map);
+    AddContractionHandlers(map);
+    AddMovementHandlers(map);
+    AddReductionHandlers(map);
+    AddNormalizationHandlers(map);
+    AddWindowHandlers(map);
+    AddGatherHandlers(map);
+    // Folded only: their operands must be known.
+    for (const char* op : {"Range", "ConstantOfShape", "NonZero", "Trilu", "Mod", "Xor"}) {
+      map->emplace(op, [](OnnxCall& call) {
+        return call.c.Unsupported("its operands are computed from the data");
+      });
+    }
+    return map;
+  }();
+  return *handlers;
+}
+
+absl::StatusOr<Graph> ImportOnnxBytes(const std::string& bytes, const std::string& path,
+                                      const ImportOptions& options, ImportReport* report) {
+  ImportReport unread;
+  if (report == nullptr) report = &unread;
+  *report = ImportReport();
+  auto file = ReadOnnxBytes(bytes, path);
+  if (!file.ok()) return file.status();
+  report->opset = file->opset;
+  report->producer = file->model.producer_name();
+  report->nodes = file->model.graph().node_size();
+  return Importer(*file, options, report).Run();
+}
+
+absl::StatusOr<Graph> ImportOnnx(const std::string& path, const ImportOptions& options,
+                                 ImportReport* report) {
+  auto file = ReadOnnx(path);
+  if (!file.ok()) return file.status();
+  ImportReport unread;
+  if (report == nullptr) report = &unread;
+  *report = ImportReport();
+  report->opset = file->opset;
+  report->producer = file->model.producer_name();
+  report->nodes = file->model.graph().node_size();
+  return Importer(*file, options, report).Run();
+}
+
+}  // namespace tandem
