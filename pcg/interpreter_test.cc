@@ -1,6 +1,8 @@
 #include "pcg/interpreter.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <chrono>
 #include <set>
 
@@ -88,6 +90,62 @@ TEST_CASE("every built-in operator has a sample and evaluates as its equations s
     INFO("add a sample of '" << name << "' to operator_samples.h");
     CHECK(sampled.count(name) == 1);
   }
+}
+
+// A random way to write each dim as a product.
+FactoredShape Factored(const std::vector<int64_t>& shape, Random& random) {
+  FactoredShape out;
+  for (int64_t extent : shape) {
+    Factors factors;
+    for (int64_t divisor = 2; divisor <= extent;) {
+      const bool take = extent % divisor == 0 && random.Uniform() < 0.5;
+      if (take) factors.push_back(divisor);
+      if (take) extent /= divisor;
+      ++divisor;
+      if (divisor > extent && extent > 1) {
+        factors.push_back(extent);
+        break;
+      }
+    }
+    if (factors.empty()) factors.push_back(extent);
+    out.push_back(std::move(factors));
+  }
+  return out;
+}
+
+TEST_CASE("however dims are factored, also against one another, values are the same") {
+  Random random;
+  int changed = 0;
+  for (const OperatorSample& sample : OperatorSamples()) {
+    const OpSpec& spec = **BuiltinOperators().Get(sample.op);
+    const OpInstance plain = Make(sample.op, sample.attributes, sample.inputs);
+    const std::vector<HostTensor> inputs = InputsOf(sample, random);
+    const std::vector<HostTensor> want = Evaluate(plain, Pointers(inputs)).value();
+    for (int round = 0; round < 8; ++round) {
+      std::vector<FactoredShape> in, out;
+      for (const HostTensor& input : inputs) in.push_back(Factored(input.shape, random));
+      for (const HostTensor& output : want) out.push_back(Factored(output.shape, random));
+      auto instance = InstantiateWithOutputs(spec, sample.attributes, in, out);
+      INFO(instance.status().ToString());
+      REQUIRE(instance.ok());
+      changed += instance->exprs == plain.exprs ? 0 : 1;
+      INFO(ToString(*instance));
+      auto outputs = Evaluate(*instance, Pointers(inputs));
+      INFO(outputs.status().ToString());
+      REQUIRE(outputs.ok());
+      for (size_t o = 0; o < want.size(); ++o) CheckSame((*outputs)[o], want[o]);
+      // Operands keep at least the boundaries they came with.
+      for (size_t i = 0; i < in.size(); ++i) {
+        const FactoredShape got = instance->ShapeOf(static_cast<int>(i));
+        for (size_t d = 0; d < in[i].size(); ++d) REQUIRE(got[d].size() >= in[i][d].size());
+      }
+      for (size_t o = 0; o < out.size(); ++o) {
+        const FactoredShape got = instance->ShapeOf(instance->num_inputs + static_cast<int>(o));
+        for (size_t d = 0; d < out[o].size(); ++d) REQUIRE(got[d].size() >= out[o][d].size());
+      }
+    }
+  }
+  CHECK(changed > 500);
 }
 
 TEST_CASE("factors change no value") {
@@ -295,6 +353,79 @@ TEST_CASE("a graph evaluates from its sources, and names what is missing") {
   auto wrong = EvaluateGraph(graph, {{a, {{3}, {3, -1, 0}}}}, {r});
   REQUIRE_FALSE(wrong.ok());
   CHECK(wrong.status().message().find("node 'm': input 'x'") != absl::string_view::npos);
+}
+
+bool Same(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return std::abs(a - b) <= 1e-9 * (1 + std::abs(a) + std::abs(b));
+}
+
+// Names and numbers trade places, so that most mutants parse; the slow evaluator says what is
+// right.
+TEST_CASE("mutated operators evaluate as their equations say, or are refused") {
+  uint64_t state = 3;
+  const auto next = [&state](uint64_t below) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % below;
+  };
+  Random random;
+  int same = 0, refused = 0, different = 0;
+  for (const OperatorSample& sample : OperatorSamples()) {
+    const std::string& text = (*BuiltinOperators().Get(sample.op))->text;
+    std::vector<std::string> tokens;
+    std::vector<size_t> words;
+    for (size_t i = 0; i < text.size();) {
+      const auto word = [&](size_t at) { return at < text.size() && std::isalnum(text[at]) != 0; };
+      size_t end = i + 1;
+      while (word(i) && word(end)) ++end;
+      if (word(i)) words.push_back(tokens.size());
+      tokens.push_back(text.substr(i, end - i));
+      i = end;
+    }
+    for (int round = 0; round < 40; ++round) {
+      std::vector<std::string> mutant = tokens;
+      for (uint64_t edit = next(2) + 1; edit > 0; --edit) {
+        mutant[words[next(words.size())]] = tokens[words[next(words.size())]];
+      }
+      std::string mutated;
+      for (const std::string& token : mutant) mutated += token;
+      auto specs = ParseOperators(mutated, "mutant");
+      if (!specs.ok() || specs->size() != 1) continue;
+      auto instance = Instantiate(specs->front(), sample.attributes, sample.inputs);
+      if (!instance.ok()) {
+        ++refused;
+        continue;
+      }
+      const bool small = std::all_of(instance->sizes.begin(), instance->sizes.end(),
+                                     [](const SizeVar& size) { return size.extent < 70; });
+      if (!small) continue;
+      const std::vector<HostTensor> inputs = InputsOf(sample, random);
+      auto outputs = Evaluate(*instance, Pointers(inputs));
+      if (!outputs.ok()) {
+        ++refused;
+        continue;
+      }
+      std::vector<HostTensor> want;
+      try {
+        want = NaiveEvaluator(*instance, Pointers(inputs)).Run();
+      } catch (const std::out_of_range&) {
+        continue;  // reads out of range that no result depends on
+      }
+      bool equal = true;
+      for (size_t o = 0; o < want.size(); ++o) {
+        for (size_t i = 0; i < want[o].data.size(); ++i) {
+          equal = equal && Same((*outputs)[o].data[i], want[o].data[i]);
+        }
+      }
+      INFO(mutated << ToString(*instance));
+      CHECK(equal);
+      (equal ? same : different) += 1;
+    }
+  }
+  CHECK(same > 300);
+  CHECK(refused > 20);
+  CHECK(different == 0);
 }
 
 double SecondsOf(const OpInstance& op, Random& random, std::vector<int64_t> index_below = {}) {

@@ -12,6 +12,8 @@
 namespace tandem {
 namespace {
 
+constexpr double kMostElements = 0x1p35;  // 256 GiB of doubles: beyond it is a mistake
+
 struct Lifted {
   int tensor = -1;
   std::vector<int> vars;
@@ -514,6 +516,17 @@ absl::StatusOr<NestStages> BuildStages(const OpInstance& instance, const PieceOf
             ? stage.Reduction(equation.target, equation.vars, instance.exprs[body])
             : stage.Plain(equation.target, equation.vars, body);
     if (!status.ok()) return status;
+  }
+  double elements = 0;
+  for (const NestTensor& tensor : builder.out.tensors) {
+    double product = 1;
+    for (int64_t dim : tensor.dims) product *= static_cast<double>(dim);
+    elements += product;
+  }
+  if (elements > kMostElements) {
+    return absl::ResourceExhaustedError(absl::StrCat("operator '", instance.op, "' needs ",
+                                                     elements,
+                                                     " elements at once; evaluate pieces of it"));
   }
   return std::move(builder.out);
 }

@@ -16,6 +16,7 @@ namespace tandem {
 namespace {
 
 using Kind = DimSpec::Kind;
+constexpr double kMostElements = 9007199254740992.0;  // 2^53: indices stay exact in a double
 
 int64_t Product(const Factors& factors) {
   int64_t product = 1;
@@ -531,6 +532,19 @@ class Resolver {
     for (const BaseSize& base : table_.bases) {
       if (base.extent < 0) {
         return Error(absl::StrCat("size ", base.name, " does not follow from the inputs"));
+      }
+    }
+    for (const std::vector<ResolvedOperand>* operands : {&table_.inputs, &table_.outputs}) {
+      for (const ResolvedOperand& operand : *operands) {
+        double elements = 1;
+        for (const std::vector<OperandDim>& dims : operand.dims) {
+          for (const OperandDim& dim : dims) {
+            for (int base : dim.bases) elements *= static_cast<double>(Base(base).extent);
+          }
+        }
+        if (elements > kMostElements) {
+          return Error(absl::StrCat("an operand would have ", elements, " elements"));
+        }
       }
     }
     return absl::OkStatus();
