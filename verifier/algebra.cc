@@ -53,12 +53,22 @@ Value Algebra::Number(double x) {
   t.guard = s_.True();
   FactorData f;
   if (std::isinf(x)) {
-    f.kind = FactorKind::kFn;
-    f.name = "inf";
-  } else {
-    f.kind = FactorKind::kConstant;
-    f.number = std::fabs(x);
+    facts_.insert("infinity is calculated with as if it were a number");
+    return Scale(MinusInfinity(), -t.c);
   }
+  f.kind = FactorKind::kConstant;
+  f.number = std::fabs(x);
+  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
+  return Close(t);
+}
+
+Value Algebra::MinusInfinity() {
+  OpenTerm t;
+  t.c = Rational(-1);
+  t.guard = s_.True();
+  FactorData f;
+  f.kind = FactorKind::kFn;
+  f.name = "inf";
   t.factors.emplace_back(s_.Intern(std::move(f)), 1);
   return Close(t);
 }
@@ -165,7 +175,7 @@ std::optional<std::pair<Body, Rational>> Algebra::Normalize(SizeMonomial sizes,
 bool Algebra::NonZero(Factor f) const {
   const FactorData& data = s_[f];
   return data.kind == FactorKind::kConstant ||
-         (data.kind == FactorKind::kFn && (data.name == "exp" || data.name == "inf"));
+         (data.kind == FactorKind::kFn && data.name == "exp");
 }
 
 OpenTerm Algebra::Open(Body id, Rational c) {

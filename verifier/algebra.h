@@ -90,6 +90,7 @@ class Algebra {
  private:
   friend class Substitution;
   void NeedPositive(Poly extent);
+  Value MinusInfinity();
   // v where c holds.
   Value Under(Guard c, Value v);
   // A conjunct of the guards of v's terms that no binder of v binds; none: True.

@@ -190,7 +190,8 @@ class EqualityProof {
         if (digits[d].size() == dims[d].size()) continue;
         digits[d] = *Unflatten(store_, solver_, digits[d][0], dims[d], context, /*divide=*/true);
       }
-      return unfolders_[side][t.producer.index()]->Output(t.producer_output, digits);
+      Value v = unfolders_[side][t.producer.index()]->Output(t.producer_output, digits);
+      return Rounded(side, t, v);
     }
     if (auto uniform = prover::UniformValue(t)) return algebra_.Number(*uniform);
     std::string name = t.name;
@@ -204,6 +205,20 @@ class EqualityProof {
       it = sources_.emplace(name, store_.AddTensor({t.name, DimsOf(side, id)})).first;
     }
     return algebra_.Read(it->second, index);
+  }
+
+  // Equations are over the reals. A node that turns floats into integers or booleans without saying
+  // how (a cast) rounds, by a function nothing is known about.
+  Value Rounded(size_t side, const Tensor& t, Value v) {
+    if (IsFloat(t.dtype)) return v;
+    const Node& node = graphs_[side]->node(t.producer);
+    const OpInstance& op = Instance(side, t.producer.index());
+    if (op.output(t.producer_output).kind != ElementKind::kFloat) return v;
+    for (TensorId in : node.inputs) {
+      if (!IsFloat(graphs_[side]->tensor(in).dtype)) continue;
+      return algebra_.Call(t.dtype == DType::kBool ? "to_bool" : "to_int", {v});
+    }
+    return v;
   }
 
   std::string Compare(size_t k) {

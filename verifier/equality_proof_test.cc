@@ -90,6 +90,26 @@ TEST_CASE("a source of two shapes is not proved") {
   CHECK(IsUnknown(ProveEqual(a.g, b.g)));
 }
 
+TEST_CASE("a cast to integers is not the identity") {
+  auto make = [](bool rounds) {
+    Maker m;
+    TensorId x = m.Source("x", {{4}});
+    Node node;
+    node.name = "cast";
+    node.op = "cast";
+    node.inputs = {x};
+    auto id = m.g.AddNode(node, {rounds ? DType::kI64 : DType::kF32});
+    REQUIRE(id.ok());
+    m.g.outputs = {m.Node1("neg", {m.g.node(*id).outputs[0]})};
+    return m.g;
+  };
+  Maker plain;
+  plain.g.outputs = {plain.Node1("neg", {plain.Source("x", {{4}})})};
+  CHECK(IsProved(ProveEqual(make(false), plain.g)));
+  CHECK_FALSE(IsProved(ProveEqual(make(true), plain.g)));
+  CHECK(IsProved(ProveEqual(make(true), make(true))));
+}
+
 TEST_CASE("facts are off unless asked for, and named") {
   Maker a, b;
   TensorId x = a.Source("x", {{4}, {6}});

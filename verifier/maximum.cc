@@ -1,6 +1,5 @@
 // Maxima: conditions leave them, nested ones are flattened, and signs drop branches.
 #include <algorithm>
-#include <cmath>
 
 #include "verifier/algebra.h"
 #include "verifier/substitution.h"
@@ -120,7 +119,7 @@ Value Algebra::Max(std::vector<OpenBranch> branches) {
     --i;
   }
   std::vector<OpenBranch> flat;
-  Value minus_infinity = Number(-HUGE_VAL);
+  Value minus_infinity = MinusInfinity();
   for (OpenBranch& b : branches) {
     const auto terms = s_[b.value].terms;
     bool nested = false;

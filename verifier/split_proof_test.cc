@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "pcg/autodiff.h"
 #include "pcg/op_parser.h"
 #include "verifier/sample_instances.h"
 
@@ -47,6 +48,58 @@ TEST_CASE("every row of every built-in operator's factor table is proved") {
       INFO(name << " [" << row.reason << "] " << ToString(verdict));
       CHECK(IsProved(verdict));
       ++rows;
+    }
+  }
+  CHECK(operators > 70);
+  CHECK(rows > 3 * operators);
+}
+
+// Instances of the gradient operators of one operator.
+std::vector<OpInstance> Gradients(const OpInstance& forward) {
+  std::vector<int> wanted;
+  for (int i = 0; i < forward.num_inputs; ++i) {
+    if (forward.input(i).kind == ElementKind::kFloat) wanted.push_back(i);
+  }
+  std::vector<OpInstance> out;
+  if (wanted.empty()) return out;
+  auto gradients = GradientsOf(forward, wanted);
+  if (!gradients.ok()) return out;
+  for (const GradientOp& g : *gradients) {
+    std::vector<FactoredShape> shapes;
+    for (const GradientOp::Operand& o : g.inputs) {
+      bool input = o.source == GradientOp::Source::kInput;
+      shapes.push_back(forward.ShapeOf(input ? o.position : forward.num_inputs + o.position));
+    }
+    auto instance = Instantiate(g.spec, g.attributes, shapes);
+    INFO(g.spec.name << ": " << instance.status().message());
+    REQUIRE(instance.ok());
+    out.push_back(*std::move(instance));
+  }
+  return out;
+}
+
+TEST_CASE("every row of every derived gradient operator is proved") {
+  SplitProver prover;
+  int operators = 0, rows = 0;
+  for (const auto& [name, spec] : BuiltinOperators().specs()) {
+    auto forward = SampleInstance(spec);
+    REQUIRE(forward.ok());
+    for (const OpInstance& gradient : Gradients(*forward)) {
+      ++operators;
+      for (const SplitRow& row : FactorTable(gradient)) {
+        const Verdict& verdict = prover.Prove(gradient, row);
+        INFO(gradient.op << " [" << row.reason << "] " << ToString(verdict));
+        CHECK(IsProved(verdict));
+        ++rows;
+        for (size_t k = 0; k < row.outputs.size(); ++k) {
+          if (row.outputs[k] != Sum()) continue;
+          SplitRow bad = row;
+          bad.outputs[k] = kWhole;
+          const Verdict& no = prover.Prove(gradient, bad);
+          INFO("a share read as the whole: " << ToString(no));
+          CHECK_FALSE(IsProved(no));
+        }
+      }
     }
   }
   CHECK(operators > 70);
