@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/nest_exprs.h"
 #include "pcg/nest_ir.h"
 #include "pcg/nest_solver.h"
 
@@ -122,13 +123,13 @@ class StageBuilder {
     for (ExprId guard : guards) stage_.guards.push_back(Value(guard));
     for (ExprId factor : factors) stage_.factors.push_back(Value(factor));
     for (ExprId divisor : divisors) stage_.divisors.push_back(Value(divisor));
-    if (negative_) stage_.factors.push_back(Const(-1));
+    if (negative_) stage_.factors.push_back(exprs_.Const(-1));
     if (stage_.reduction == NestReduction::kArgMax) {
-      int position = Const(0);
+      int position = exprs_.Const(0);
       for (int var : bound) {
-        position =
-            Binary(NestOp::kMul, position, Const(static_cast<double>(all_.WholeExtent(var))));
-        position = Binary(NestOp::kAdd, position, Logical(var));
+        position = exprs_.Binary(NestOp::kMul, position,
+                                 exprs_.Const(static_cast<double>(all_.WholeExtent(var))));
+        position = exprs_.Binary(NestOp::kAdd, position, Logical(var));
       }
       stage_.position = position;
     }
@@ -192,124 +193,35 @@ class StageBuilder {
   // The fixed value must be an index of this piece, and, without a chain, divide evenly.
   void GuardSolved(int var, const Solution& solution) {
     const int local = Local(var);
-    if (!KnownInRange(local, Extent(var))) {
+    if (!exprs_.KnownInRange(local, Extent(var))) {
       NestNode node;
       node.op = NestOp::kInRange;
       node.number = static_cast<double>(Extent(var));
       node.args = {local};
-      stage_.guards.push_back(AddNode(std::move(node)));
+      stage_.guards.push_back(exprs_.Add(std::move(node)));
     }
     if (solution.divisor > 1 && !solution.digit) {
-      const int rest =
-          Binary(NestOp::kMod, Numerator(solution), Const(static_cast<double>(solution.divisor)));
-      stage_.guards.push_back(Binary(NestOp::kEq, rest, Const(0)));
+      const int rest = exprs_.Binary(NestOp::kMod, Numerator(solution),
+                                     exprs_.Const(static_cast<double>(solution.divisor)));
+      stage_.guards.push_back(exprs_.Binary(NestOp::kEq, rest, exprs_.Const(0)));
     }
-  }
-
-  bool KnownInRange(int node, int64_t extent) const {
-    const NestNode& entry = stage_.nodes[static_cast<size_t>(node)];
-    if (entry.op == NestOp::kMod) {
-      const NestNode& by = stage_.nodes[static_cast<size_t>(entry.args[1])];
-      return by.op == NestOp::kConst && by.number > 0 && by.number <= static_cast<double>(extent);
-    }
-    if (entry.op != NestOp::kAffine) return false;
-    const auto [low, high] = RangeOf(entry.affine, all_.out.extents);
-    return low >= 0 && high < extent;
-  }
-
-  // --- Nodes.
-
-  int AddNode(NestNode node) {
-    stage_.nodes.push_back(std::move(node));
-    return static_cast<int>(stage_.nodes.size()) - 1;
-  }
-
-  int Const(double number) {
-    NestNode node;
-    node.number = number;
-    return AddNode(std::move(node));
-  }
-
-  int Affine(IntAffine affine) {
-    NestNode node;
-    node.op = NestOp::kAffine;
-    node.affine = std::move(affine);
-    return AddNode(std::move(node));
-  }
-
-  // A node as integers, if it is.
-  bool AsAffine(int node, IntAffine& affine) const {
-    const NestNode& entry = stage_.nodes[static_cast<size_t>(node)];
-    if (entry.op == NestOp::kAffine) {
-      affine = entry.affine;
-      return true;
-    }
-    if (entry.op != NestOp::kConst || entry.number != std::floor(entry.number) ||
-        std::abs(entry.number) > 1e15) {
-      return false;
-    }
-    affine = {};
-    affine.constant = static_cast<int64_t>(entry.number);
-    return true;
-  }
-
-  int Binary(NestOp op, int a, int b) {
-    IntAffine left, right;
-    if (AsAffine(a, left) && AsAffine(b, right)) {
-      if (op == NestOp::kAdd) return Affine(Sum(left, right, 1));
-      if (op == NestOp::kSub) return Affine(Sum(left, right, -1));
-      if (op == NestOp::kMul && left.terms.empty()) return Affine(Scaled(right, left.constant));
-      if (op == NestOp::kMul && right.terms.empty()) return Affine(Scaled(left, right.constant));
-      const bool divides = op == NestOp::kFloorDiv || op == NestOp::kMod;
-      if (divides && right.terms.empty() && right.constant > 0) {
-        const int folded = Divided(op, left, right.constant);
-        if (folded >= 0) return folded;
-      }
-    }
-    NestNode node;
-    node.op = op;
-    node.args = {a, b};
-    return AddNode(std::move(node));
-  }
-
-  // (d*q + r) // d and % d where r is known to be in [0, d).
-  int Divided(NestOp op, const IntAffine& value, int64_t by) {
-    IntAffine multiple, rest;
-    for (const auto& [var, coefficient] : value.terms) {
-      (coefficient % by == 0 ? multiple : rest).terms.emplace_back(var, coefficient);
-    }
-    rest.constant = ((value.constant % by) + by) % by;
-    multiple.constant = value.constant - rest.constant;
-    const auto [low, high] = RangeOf(rest, all_.out.extents);
-    if (low < 0 || high >= by) return -1;
-    if (op == NestOp::kMod) return Affine(rest);
-    for (auto& [var, coefficient] : multiple.terms) coefficient /= by;
-    multiple.constant /= by;
-    return Affine(multiple);
-  }
-
-  int Unary(NestOp op, int a) {
-    IntAffine affine;
-    if (op == NestOp::kNeg && AsAffine(a, affine)) return Affine(Scaled(affine, -1));
-    NestNode node;
-    node.op = op;
-    node.args = {a};
-    return AddNode(std::move(node));
   }
 
   int Numerator(const Solution& solution) {
-    int value = Const(static_cast<double>(solution.constant));
+    int value = exprs_.Const(static_cast<double>(solution.constant));
     for (const auto& [var, coefficient] : solution.vars) {
-      value = Binary(NestOp::kAdd, value,
-                     Binary(NestOp::kMul, Const(static_cast<double>(coefficient)), Logical(var)));
+      value =
+          exprs_.Binary(NestOp::kAdd, value,
+                        exprs_.Binary(NestOp::kMul, exprs_.Const(static_cast<double>(coefficient)),
+                                      Logical(var)));
     }
     for (const auto& [coefficient, id] : solution.opaque) {
       int term = Value(id);
       if (coefficient != 1)
-        term = Binary(NestOp::kMul, Const(static_cast<double>(coefficient)), term);
+        term = exprs_.Binary(NestOp::kMul, exprs_.Const(static_cast<double>(coefficient)), term);
       value = solution.constant == 0 && solution.vars.empty() && solution.opaque.size() == 1
                   ? term
-                  : Binary(NestOp::kAdd, value, term);
+                  : exprs_.Binary(NestOp::kAdd, value, term);
     }
     return value;
   }
@@ -324,14 +236,16 @@ class StageBuilder {
       IntAffine affine;
       affine.constant = all_.OffsetOf(var);
       affine.terms = {{var, 1}};
-      node = Affine(std::move(affine));
+      node = exprs_.Affine(std::move(affine));
     } else {
       node = Numerator(it->second);
       if (it->second.divisor > 1) {
-        node = Binary(NestOp::kFloorDiv, node, Const(static_cast<double>(it->second.divisor)));
+        node = exprs_.Binary(NestOp::kFloorDiv, node,
+                             exprs_.Const(static_cast<double>(it->second.divisor)));
       }
       if (it->second.modulus > 0) {
-        node = Binary(NestOp::kMod, node, Const(static_cast<double>(it->second.modulus)));
+        node = exprs_.Binary(NestOp::kMod, node,
+                             exprs_.Const(static_cast<double>(it->second.modulus)));
       }
     }
     logical_.emplace(var, node);
@@ -341,8 +255,9 @@ class StageBuilder {
   int Local(int var) {
     const int64_t offset = all_.OffsetOf(var);
     const int logical = Logical(var);
-    return offset == 0 ? logical
-                       : Binary(NestOp::kSub, logical, Const(static_cast<double>(offset)));
+    return offset == 0
+               ? logical
+               : exprs_.Binary(NestOp::kSub, logical, exprs_.Const(static_cast<double>(offset)));
   }
 
   int Index(ExprId id, int size) {
@@ -369,7 +284,7 @@ class StageBuilder {
       }
     }
     if (expression.has_else) node.args.push_back(Value(expression.args.back()));
-    return AddNode(std::move(node));
+    return exprs_.Add(std::move(node));
   }
 
   // A reduction inside an expression: a temporary over the variables it depends on.
@@ -392,7 +307,7 @@ class StageBuilder {
     node.op = NestOp::kRead;
     node.tensor = it->second.tensor;
     for (int var : it->second.vars) node.args.push_back(Local(var));
-    return AddNode(std::move(node));
+    return exprs_.Add(std::move(node));
   }
 
   int Value(ExprId id) {
@@ -407,11 +322,12 @@ class StageBuilder {
     const ExprNode& node = expr(id);
     switch (node.kind) {
       case ExprKind::kNumber:
-        return Const(node.number);
+        return exprs_.Const(node.number);
       case ExprKind::kVar:
         return Logical(node.ref);
       case ExprKind::kSize:
-        return Const(static_cast<double>(instance().sizes[static_cast<size_t>(node.ref)].extent));
+        return exprs_.Const(
+            static_cast<double>(instance().sizes[static_cast<size_t>(node.ref)].extent));
       case ExprKind::kRead:
         return Read(node);
       case ExprKind::kReduce:
@@ -419,9 +335,9 @@ class StageBuilder {
       case ExprKind::kNoGrad:
         return Value(node.args[0]);
       case ExprKind::kNeg:
-        return Unary(NestOp::kNeg, Value(node.args[0]));
+        return exprs_.Unary(NestOp::kNeg, Value(node.args[0]));
       case ExprKind::kNot:
-        return Unary(NestOp::kNot, Value(node.args[0]));
+        return exprs_.Unary(NestOp::kNot, Value(node.args[0]));
       case ExprKind::kSelect: {
         NestNode select;
         select.op = NestOp::kSelect;
@@ -430,16 +346,16 @@ class StageBuilder {
         select.args.push_back(Value(node.args[1]));
         select.args.push_back(Value(node.args[2]));
         --select_depth_;
-        return AddNode(std::move(select));
+        return exprs_.Add(std::move(select));
       }
       case ExprKind::kCompare:
-        return Binary(Comparison(node.name), Value(node.args[0]), Value(node.args[1]));
+        return exprs_.Binary(Comparison(node.name), Value(node.args[0]), Value(node.args[1]));
       case ExprKind::kCall:
         return Call(node);
       case ExprKind::kAttr:
       case ExprKind::kTuple:
         status_ = absl::InvalidArgumentError("an attribute or tuple is not a value of an instance");
-        return Const(0);
+        return exprs_.Const(0);
       default: {
         static constexpr std::pair<ExprKind, NestOp> kBinary[] = {
             {ExprKind::kAdd, NestOp::kAdd},           {ExprKind::kSub, NestOp::kSub},
@@ -449,10 +365,10 @@ class StageBuilder {
         for (const auto& [kind, op] : kBinary) {
           if (kind != node.kind) continue;
           const int left = Value(node.args[0]);  // in order: a stage's nodes are deterministic
-          return Binary(op, left, Value(node.args[1]));
+          return exprs_.Binary(op, left, Value(node.args[1]));
         }
         status_ = absl::InternalError("unknown expression");
-        return Const(0);
+        return exprs_.Const(0);
       }
     }
   }
@@ -477,16 +393,17 @@ class StageBuilder {
     const auto it = kFunctions->find(node.name);
     if (it == kFunctions->end()) {
       status_ = absl::InvalidArgumentError(absl::StrCat("unknown function '", node.name, "'"));
-      return Const(0);
+      return exprs_.Const(0);
     }
     NestNode call;
     call.op = it->second;
     for (ExprId arg : node.args) call.args.push_back(Value(arg));
-    return AddNode(std::move(call));
+    return exprs_.Add(std::move(call));
   }
 
   StagesBuilder& all_;
   NestStage stage_;
+  NestExprs exprs_{&stage_.nodes, &all_.out.extents};
   std::map<int, Solution> solved_;
   std::vector<int> fixed_free_;
   std::map<int, int> logical_;

@@ -18,12 +18,6 @@ namespace {
 using Kind = DimSpec::Kind;
 constexpr double kMostElements = 9007199254740992.0;  // 2^53: indices stay exact in a double
 
-int64_t Product(const Factors& factors) {
-  int64_t product = 1;
-  for (int64_t factor : factors) product *= factor;
-  return product;
-}
-
 bool IsGroupKind(Kind kind) {
   return kind == Kind::kGroup || kind == Kind::kPermutedGroup || kind == Kind::kShapeAttr;
 }
@@ -249,25 +243,6 @@ class Resolver {
 
   BaseSize& Base(int id) { return table_.bases[static_cast<size_t>(id)]; }
 
-  absl::Status SetExtent(int id, int64_t extent, const std::string& place) {
-    BaseSize& base = Base(id);
-    if (extent < 1) {
-      return Error(absl::StrCat(place, " (", base.name, ") is ", extent, "; extents are positive"));
-    }
-    if (base.extent == extent) return absl::OkStatus();
-    if (base.extent >= 0) {
-      return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name,
-                                " is ", base.extent, " from ", base.known_from));
-    }
-    base.extent = extent;
-    base.known_from = place;
-    return absl::OkStatus();
-  }
-
-  static std::string Place(const OperandSpec& operand, size_t dim) {
-    return absl::StrCat("dim ", dim, " of '", operand.name, "'");
-  }
-
   // Lays the operand's dims over those of the signature. `shape` null: an inferred output.
   absl::Status LayDims(const OperandSpec& operand, const FactoredShape* shape,
                        ResolvedOperand& out) {
@@ -359,8 +334,8 @@ class Resolver {
       if (shape_of_[i] == nullptr) continue;
       for (size_t d = 0; d < shape_of_[i]->size(); ++d) {
         const Factors& factors = (*shape_of_[i])[d];
-        if (factors.empty() || Product(factors) < 1) {
-          return Error(absl::StrCat(Place(spec_.inputs[i], d), " has no elements"));
+        if (factors.empty() || ProductOf(factors) < 1) {
+          return Error(absl::StrCat(PlaceOf(spec_.inputs[i], d), " has no elements"));
         }
       }
       absl::Status status = LayDims(spec_.inputs[i], shape_of_[i], table_.inputs[i]);
@@ -371,105 +346,13 @@ class Resolver {
         if (dim.kind != Kind::kShapeAttr) continue;
         const std::vector<int64_t> list = *IntegerList(dim.attr);
         for (size_t i = 0; i < list.size(); ++i) {
-          absl::Status status = SetExtent(table_.names[dim.name][i], list[i],
+          absl::Status status = SetExtent(spec_, table_, table_.names[dim.name][i], list[i],
                                           absl::StrCat("attribute '", dim.attr, "'[", i, "]"));
           if (!status.ok()) return status;
         }
       }
     }
-    absl::Status status = PlainExtents();
-    if (status.ok()) status = TupleExtents();
-    if (status.ok()) status = BroadcastExtents();
-    return status;
-  }
-
-  template <typename Visit>
-  absl::Status ForEachInputDim(Visit visit) {
-    for (size_t i = 0; i < spec_.inputs.size(); ++i) {
-      size_t position = 0;
-      for (size_t d = 0; d < table_.inputs[i].dims.size(); ++d) {
-        for (OperandDim& dim : table_.inputs[i].dims[d]) {
-          absl::Status status =
-              visit(spec_.inputs[i].dims[d], dim, Place(spec_.inputs[i], position));
-          if (!status.ok()) return status;
-          ++position;
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status PlainExtents() {
-    return ForEachInputDim(
-        [this](const DimSpec& spec_dim, OperandDim& dim, const std::string& place) {
-          if (spec_dim.broadcast || dim.bases.size() != 1) return absl::OkStatus();
-          return SetExtent(dim.bases[0], Product(dim.given), place);
-        });
-  }
-
-  // One dim of (g, c) may tell c only after another has told g: repeat while something is learnt.
-  absl::Status TupleExtents() {
-    for (bool learnt = true; learnt;) {
-      learnt = false;
-      absl::Status status =
-          ForEachInputDim([&](const DimSpec&, OperandDim& dim, const std::string& place) {
-            return dim.bases.size() < 2 ? absl::OkStatus() : TupleExtent(dim, place, learnt);
-          });
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status TupleExtent(const OperandDim& dim, const std::string& place, bool& learnt) {
-    int64_t rest = Product(dim.given);
-    int open = -1;
-    std::vector<std::string> names;
-    for (int base : dim.bases) {
-      names.push_back(Base(base).name);
-      if (Base(base).extent < 0) {
-        if (open >= 0) return absl::OkStatus();  // two unknown parts: perhaps another dim tells
-        open = base;
-      } else if (rest % Base(base).extent != 0) {
-        return Error(absl::StrCat(place, " is ", Product(dim.given), ", not a multiple of ",
-                                  Base(base).name, " = ", Base(base).extent, " (from ",
-                                  Base(base).known_from, ")"));
-      } else {
-        rest /= Base(base).extent;
-      }
-    }
-    if (open >= 0) {
-      learnt = true;
-      return SetExtent(open, rest, place);
-    }
-    if (rest == 1) return absl::OkStatus();
-    return Error(absl::StrCat(place, " is ", Product(dim.given), ", but (",
-                              absl::StrJoin(names, ", "), ") has ", Product(dim.given) / rest,
-                              " elements"));
-  }
-
-  absl::Status BroadcastExtents() {
-    std::set<int> open;  // sizes that only broadcast dims tell: the largest wins
-    absl::Status status =
-        ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim, const std::string& place) {
-          if (!spec_dim.broadcast) return absl::OkStatus();
-          BaseSize& base = Base(dim.bases[0]);
-          const int64_t extent = Product(dim.given);
-          if (base.extent < 0) open.insert(dim.bases[0]);
-          if (open.count(dim.bases[0]) != 0 && base.extent <= 1) {
-            base.extent = extent;
-            base.known_from = place;
-          } else if (extent != 1 && extent != base.extent) {
-            return Error(absl::StrCat(place, " (", base.name, ") is ", extent, ", but ", base.name,
-                                      " is ", base.extent, " from ", base.known_from,
-                                      "; 1 would repeat"));
-          }
-          return absl::OkStatus();
-        });
-    if (!status.ok()) return status;
-    return ForEachInputDim([&](const DimSpec& spec_dim, OperandDim& dim, const std::string&) {
-      dim.unit = spec_dim.broadcast && Product(dim.given) == 1 && Base(dim.bases[0]).extent != 1;
-      return absl::OkStatus();
-    });
+    return SolveInputExtents(spec_, table_);
   }
 
   absl::Status Define(const DimSpec& dim) {
@@ -519,9 +402,9 @@ class Resolver {
             }
             extent *= Base(base).extent;
           }
-          if (shape != nullptr && Product(dim.given) != extent) {
-            return Error(absl::StrCat(Place(output, position), " is given as ", Product(dim.given),
-                                      " but comes out as ", extent));
+          if (shape != nullptr && ProductOf(dim.given) != extent) {
+            return Error(absl::StrCat(PlaceOf(output, position), " is given as ",
+                                      ProductOf(dim.given), " but comes out as ", extent));
           }
           if (shape == nullptr) dim.given = {extent};
           ++position;

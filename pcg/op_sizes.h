@@ -76,6 +76,14 @@ struct AffineForm {
 // Of an expression of the text; false if it is not affine.
 bool AsAffine(const OpSpec& spec, const SizeTable& table, ExprId id, AffineForm& form);
 
+// Gives a base its extent, or says which two places disagree. `place`: "dim 1 of 'lhs'".
+absl::Status SetExtent(const OpSpec& spec, SizeTable& table, int base, int64_t extent,
+                       const std::string& place);
+// Extents of all sizes that the laid-out inputs tell, and which broadcast dims are units.
+absl::Status SolveInputExtents(const OpSpec& spec, SizeTable& table);
+std::string PlaceOf(const OperandSpec& operand, size_t dim);
+int64_t ProductOf(const Factors& factors);
+
 // Value of a size's formula; on integers, `/` rounds to minus infinity.
 absl::StatusOr<double> EvaluateFormula(const OpSpec& spec, const SizeTable& table, ExprId id);
 bool DependsOnSizes(const OpSpec& spec, ExprId id);
