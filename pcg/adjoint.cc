@@ -242,7 +242,8 @@ class Sweep {
                         const std::vector<int>& loops) {
     const char* relation = node.name == "max" ? ">" : "<";
     const ExprId b = node.args[1];
-    const bool from_result = id == root_ && use_outputs_ && x_[b].kind == ExprKind::kNumber;
+    const bool constant = x_[b].kind == ExprKind::kNumber || x_[b].kind == ExprKind::kAttr;
+    const bool from_result = id == root_ && use_outputs_ && constant;
     const ExprId a_wins = x_.Compare(from_result ? root_value_ : node.args[0], relation, b);
     absl::Status status = Propagate(node.args[0], Guarded(x_, adjoint, a_wins), loops);
     const char* opposite = node.name == "max" ? ">=" : "<=";
@@ -377,13 +378,13 @@ class Sweep {
   }
 
   // ---- tensors for intermediate adjoints
-  // At most one read, times numbers and sizes.
+  // At most one read, times numbers, sizes and attributes.
   bool OneRead(const Polynomial& a) const {
     if (a.size() != 1 || !a[0].conditions.empty()) return false;
     int reads = 0;
     for (const auto& [factor, power] : a[0].factors) {
       const ExprKind kind = x_[factor].kind;
-      if (kind == ExprKind::kSize || kind == ExprKind::kNumber) continue;
+      if (kind == ExprKind::kSize || kind == ExprKind::kNumber || kind == ExprKind::kAttr) continue;
       if (kind != ExprKind::kRead || power != 1 || ++reads > 1) return false;
     }
     return true;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "pcg/adjoint.h"
 #include "pcg/gradient_library.h"
 #include "pcg/gradient_text.h"
@@ -58,7 +60,49 @@ absl::StatusOr<std::optional<GradientOp>> GradientOf(const OpInstance& op,
   return std::optional<GradientOp>(*std::move(written));
 }
 
+// Attributes that are exponents in some equation.
+std::set<std::string> Exponents(const OpSpec& spec) {
+  std::set<std::string> names;
+  for (const ExprNode& node : spec.exprs.nodes) {
+    if (node.kind != ExprKind::kCall || node.name != "pow") continue;
+    const ExprNode& exponent = spec.exprs[node.args[1]];
+    if (exponent.kind == ExprKind::kAttr) names.insert(exponent.name);
+  }
+  return names;
+}
+
+bool IsSizeName(const OpSpec& spec, const std::string& name) {
+  for (const OperandSpec& operand : spec.inputs) {
+    for (const DimSpec& dim : operand.dims) {
+      const auto& parts = dim.parts;
+      if (dim.name == name || std::find(parts.begin(), parts.end(), name) != parts.end())
+        return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+absl::StatusOr<OpInstance> InstantiateForGradients(const OpSpec& spec, const Attributes& attributes,
+                                                   const std::vector<FactoredShape>& inputs) {
+  auto plain = Instantiate(spec, attributes, inputs);
+  if (!plain.ok()) return plain;
+  Attributes symbolic = attributes;
+  const std::set<std::string> exponents = Exponents(spec);
+  for (const AttrSpec& attr : spec.attributes) {
+    if (exponents.count(attr.name) != 0 || IsSizeName(spec, attr.name)) continue;
+    const AttrValue& value = plain->attributes.at(attr.name);
+    std::string text;
+    if (const auto* integer = std::get_if<int64_t>(&value)) text = absl::StrCat(*integer);
+    if (const auto* number = std::get_if<double>(&value)) text = absl::StrFormat("%.17g", *number);
+    if (!text.empty()) symbolic[attr.name] = absl::StrCat("$", attr.name, "=", text);
+  }
+  auto instance = Instantiate(spec, symbolic, inputs);
+  if (!instance.ok()) return plain;  // an attribute that must be a number
+  instance->attributes = plain->attributes;
+  return instance;
+}
 
 absl::StatusOr<std::vector<GradientOp>> GradientsOf(const OpInstance& instance,
                                                     const std::vector<int>& wanted,

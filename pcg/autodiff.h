@@ -12,6 +12,12 @@
 
 namespace tandem {
 
+// The instance to derive gradients of: like Instantiate, but numbers that attributes give stay
+// attributes, so that convolutions of different strides share their gradients' text. (Exponents
+// stay numbers: x^2 is simpler than x^a.) Only for GradientsOf.
+absl::StatusOr<OpInstance> InstantiateForGradients(const OpSpec& spec, const Attributes& attributes,
+                                                   const std::vector<FactoredShape>& inputs);
+
 // Gradient operators of an instance. Each computes the gradients of some float inputs from forward
 // inputs, forward outputs (where that saves work) and output gradients.
 struct GradientOp {

@@ -216,8 +216,25 @@ class Writer {
     if (tensor_names_.count(t) == 0) tensor_names_[t] = names_.Fresh(TensorOf(t).name);
   }
 
+  // An attribute of the forward operator, under its name if that is free.
+  std::string Attribute(const std::string& name) {
+    const auto it = attribute_names_.find(name);
+    if (it != attribute_names_.end()) return it->second;
+    const std::string own = names_.Fresh(name, "with_");
+    attributes_[own] = op_.attributes.at(name);
+    return attribute_names_[name] = own;
+  }
+
+  // The attribute that fixes a size (the extent of a pooling window).
+  bool IsAttribute(int size) const {
+    const auto it = op_.attributes.find(SizeOf(size).name);
+    return SizeOf(size).constant && known_.count(size) == 0 && it != op_.attributes.end() &&
+           it->second == AttrValue(SizeOf(size).extent);
+  }
+
   // A size where a range or a dim is expected. Names are given, attributes declared, on first use.
   std::string Size(int size) {
+    if (IsAttribute(size)) return Attribute(SizeOf(size).name);
     if (IsLiteral(size)) return absl::StrCat(SizeOf(size).extent);
     const auto it = size_names_.find(size);
     if (it != size_names_.end()) return it->second;
@@ -256,6 +273,7 @@ class Writer {
     for (int var : e.vars) Size(SizeOfVar(var));
     Walk(e.body, [&](const ExprNode& n) {
       if (n.kind == ExprKind::kSize) Size(n.ref);
+      if (n.kind == ExprKind::kAttr) Attribute(n.name.substr(1));
       for (const BoundVar& b : n.bound) Size(SizeOfVar(b.var));
     });
     scope_ = names_;
@@ -309,7 +327,9 @@ class Writer {
       case ExprKind::kVar:
         return unit_.count(SizeOfVar(node.ref)) != 0 ? "0" : Var(node.ref);
       case ExprKind::kSize:
-        return IsLiteral(node.ref) ? Size(node.ref) : absl::StrCat("size(", Size(node.ref), ")");
+        return IsLiteral(node.ref) || IsAttribute(node.ref)
+                   ? Size(node.ref)
+                   : absl::StrCat("size(", Size(node.ref), ")");
       case ExprKind::kRead:
         return Read(node, own);
       case ExprKind::kAdd:
@@ -353,8 +373,9 @@ class Writer {
         return absl::StrCat(node.name, "(", absl::StrJoin(bound, ", "), ") ",
                             Text(node.args[0], kTerm));
       }
-      case ExprKind::kTuple:
       case ExprKind::kAttr:
+        return Attribute(node.name.substr(1));  // symbolic_attribute.h writes "$name"
+      case ExprKind::kTuple:
         break;
     }
     return "?";
@@ -391,7 +412,8 @@ class Writer {
   std::set<int> known_;  // sizes that the operands' shapes tell, with what is given_
   std::set<int> given_;  // parts of operands' dims that attributes tell
   std::map<int, std::string> tensor_names_, size_names_, var_names_;
-  Names names_, scope_;  // of the operator; of one equation
+  std::map<std::string, std::string> attribute_names_;  // forward -> own
+  Names names_, scope_;                                 // of the operator; of one equation
   Attributes attributes_;
 };
 

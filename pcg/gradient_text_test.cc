@@ -18,7 +18,7 @@ OpInstance Make(const std::string& op, std::vector<std::vector<int64_t>> shapes,
     for (int64_t extent : shape) f.push_back({extent});
     factored.push_back(std::move(f));
   }
-  auto instance = Instantiate(*BuiltinOperators().Find(op), attributes, factored);
+  auto instance = InstantiateForGradients(*BuiltinOperators().Find(op), attributes, factored);
   if (!instance.ok()) throw std::runtime_error(std::string(instance.status().message()));
   return *std::move(instance);
 }
@@ -84,15 +84,39 @@ TEST_CASE("Equal instances share one operator, whatever their extents") {
   CHECK(a[2].attributes == Attributes{{"rank_c", int64_t{1}}, {"rank_r", int64_t{2}}});
 }
 
+TEST_CASE("Attributes stay attributes") {
+  const auto text = [](Attributes attributes) {
+    return Gradients(Make("conv2d", {{2, 4, 9, 8}, {6, 4, 3, 2}}, attributes), {0})[0];
+  };
+  const GradientOp a = text({{"stride_h", int64_t{2}}}), b = text({{"pad_left", int64_t{1}}});
+  CHECK(a.spec.text == b.spec.text);
+  CHECK(a.attributes.at("stride_h") == AttrValue(int64_t{2}));
+  CHECK(b.attributes.at("stride_h") == AttrValue(int64_t{1}));
+  CHECK(b.attributes.at("h") == AttrValue(int64_t{9}));
+  const GradientOp scale = Gradients(Make("scale", {{4}}, {{"value", 0.25}}), {0})[0];
+  CHECK(Body(scale) == "(d_out[d_0]; value) -> d_x[d_0] {\n  d_x[id_0] = d_out[id_0] * value\n}\n");
+  CHECK(scale.attributes == Attributes{{"value", 0.25}});
+  // An exponent is a number.
+  CHECK(Body(Gradients(Make("power", {{4}}, {{"exponent", int64_t{2}}}), {0})[0])
+            .find("2 * d_out[id_0] * x[id_0]") != std::string::npos);
+  // A word of the language is not taken for an attribute's name.
+  CHECK(Gradients(Make("lrn", {{1, 3, 2}},
+                       {{"alpha", 0.1}, {"beta", 0.75}, {"bias", 1.0}, {"size", int64_t{3}}}),
+                  {0})[0]
+            .attributes.count("with_size") == 1);
+}
+
 TEST_CASE("Convolutions' gradients are windowed contractions") {
   const Attributes stride = {{"stride_h", int64_t{2}}, {"pad_top", int64_t{1}}};
   const OpInstance op = Make("conv2d", {{2, 4, 9, 8}, {6, 4, 3, 2}, {6}}, stride);
   const auto gradients = Gradients(op, {0, 1, 2});
   REQUIRE(gradients.size() == 3);
   CHECK(Body(gradients[0]) ==
-        "(f[k, c, r, s], d_out[n, k, oh, ow]; h, w) -> d_x[n, c, h, w] {\n"
+        "(f[k, c, r, s], d_out[n, k, oh, ow]; dilation_h, dilation_w, h, pad_left, pad_top, "
+        "stride_h, stride_w, w) -> d_x[n, c, h, w] {\n"
         "  d_x[in, ic, ih, iw] = sum(o: k, y: oh, z: ow, dy: r, dz: s) "
-        "select(y * 2 + dy - 1 == ih and z + dz == iw, d_out[in, o, y, z] * f[o, ic, dy, dz], "
+        "select(y * stride_h + dy * dilation_h - pad_top == ih and "
+        "z * stride_w + dz * dilation_w - pad_left == iw, d_out[in, o, y, z] * f[o, ic, dy, dz], "
         "0)\n}\n");
   CHECK(AnalyzeOp(InstanceOfGradient(op, gradients[0]), {}, {4, 4}, {4}).kind == OpClass::kConv);
   CHECK(AnalyzeOp(InstanceOfGradient(op, gradients[1]), {}, {4, 4}, {4}).kind == OpClass::kConv);
@@ -114,7 +138,7 @@ TEST_CASE("Gradients use the output where that spares an operand or a reduction"
   CHECK(operands("relu", {{4}}) == "(out[d_0], d_out[d_0])");
   CHECK(operands("rsqrt", {{4}}) == "(out[d_0], d_out[d_0])");
   CHECK(operands("silu", {{4}}) == "(x[d_0], d_out[d_0])");
-  CHECK(operands("scale", {{4}}, {{"value", 2.0}}) == "(d_out[d_0])");
+  CHECK(operands("scale", {{4}}, {{"value", 2.0}}) == "(d_out[d_0]; value)");
   CHECK(operands("softmax", {{4, 5}}, {{"rank_c", int64_t{0}}}) == "(out[a_0, n], d_out[a_0, n])");
 }
 

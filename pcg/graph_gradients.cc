@@ -109,7 +109,7 @@ class GraphSweep {
     Key key{node.op, node.attributes, shapes, positions, seeds};
     const auto it = cache_.find(key);
     if (it != cache_.end()) return &it->second;
-    auto instance = Instantiate(**spec, node.attributes, shapes);
+    auto instance = InstantiateForGradients(**spec, node.attributes, shapes);
     if (!instance.ok()) return instance.status();
     std::erase_if(positions, [&](int i) { return instance->input(i).kind != ElementKind::kFloat; });
     auto gradients = GradientsOf(*instance, positions, seeds);

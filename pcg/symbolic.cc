@@ -301,6 +301,7 @@ std::optional<SymbolicExprs::Affine> SymbolicExprs::AsAffine(ExprId id) const {
   };
   switch (node.kind) {
     case ExprKind::kNumber:
+    case ExprKind::kAttr:
       return Affine{node.number, {}};
     case ExprKind::kSize:
       return Affine{static_cast<double>(op_.sizes[static_cast<size_t>(node.ref)].extent), {}};

@@ -60,13 +60,14 @@ class SymbolicExprs {
   bool IsNumber(ExprId id, double value) const;
   std::optional<double> AsNumber(ExprId id) const;
 
-  // constant + sum of coefficient * variable, with sizes by their extents; none if not affine.
+  // constant + sum of coefficient * variable, with sizes and attributes by their values; none if
+  // not affine.
   struct Affine {
     double constant = 0;
     std::map<int, double> terms;
   };
   std::optional<Affine> AsAffine(ExprId id) const;
-  // Truth of a condition where the extents decide it.
+  // Truth of a condition where extents and attributes decide it.
   std::optional<bool> Decide(ExprId condition) const;
 
  private:
