@@ -101,8 +101,9 @@ void Dual::Push(int32_t place, size_t before_count, absl::Span<const Arc> after)
   }
 }
 
-double Dual::Sweep(bool forward) {
+std::optional<double> Dual::Sweep(bool forward, const std::atomic<bool>* cancel) {
   for (int32_t q = 0; q < model_.size(); ++q) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return std::nullopt;
     const int32_t place = forward ? q : model_.size() - 1 - q;
     const absl::Span<const Arc> all = model_.arcs_of(place);
     const size_t earlier = model_.arc_middle[place] - model_.arc_first[place];
@@ -132,12 +133,13 @@ void Dual::Improve() {
 DualStop Dual::Run(const DualOptions& options) {
   DualStop stop = DualStop::kBudget;
   for (int32_t k = 1; k <= options.max_sweeps; ++k) {
-    if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed)) {
+    const std::optional<double> bound = Sweep((sweeps_ + 1) % 2 == 1, options.cancel);
+    if (!bound.has_value()) {
       stop = DualStop::kCancelled;
       break;
     }
     ++sweeps_;
-    lower_ = std::max(lower_, Sweep(sweeps_ % 2 == 1));
+    lower_ = std::max(lower_, *bound);
     Improve();
     if (lower_ >= options.closed || lower_ >= upper_) {
       stop = DualStop::kClosed;

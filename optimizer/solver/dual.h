@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "optimizer/solver/model.h"
@@ -58,7 +59,9 @@ class Dual {
   const std::vector<double>& theta() const { return theta_; }
 
  private:
-  double Sweep(bool forward);
+  // The bound after the sweep; nothing when it was cancelled on the way, which leaves valid
+  // messages.
+  std::optional<double> Sweep(bool forward, const std::atomic<bool>* cancel);
   void Pull(int32_t place, absl::Span<const Arc> before);
   void Label(int32_t place, absl::Span<const Arc> before, absl::Span<const Arc> after);
   void Push(int32_t place, size_t before_count, absl::Span<const Arc> after);

@@ -1,5 +1,6 @@
 #include "optimizer/solver/problem.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -180,6 +181,27 @@ bool IsPermitted(const Problem& problem, absl::Span<const int32_t> plan) {
     }
   }
   return true;
+}
+
+std::string DescribeStuck(const Problem& problem) {
+  for (int32_t n = 0; n < problem.node_count(); ++n) {
+    const std::vector<double>& unary = problem.unary(n);
+    if (std::all_of(unary.begin(), unary.end(), IsForbidden)) {
+      return absl::StrCat("node ", n, " (", problem.nodes()[n].name, ") has only forbidden states");
+    }
+  }
+  std::vector<char> stuck;
+  for (const Table& table : problem.tables()) {
+    stuck.push_back(std::all_of(table.cost.begin(), table.cost.end(), IsForbidden));
+  }
+  for (size_t e = 0; e < problem.edges().size(); ++e) {
+    const Edge& edge = problem.edges()[e];
+    if (!stuck[edge.table]) continue;
+    return absl::StrCat("edge ", e, " between node ", edge.i, " (", problem.nodes()[edge.i].name,
+                        ") and node ", edge.j, " (", problem.nodes()[edge.j].name,
+                        ") has only forbidden pairs");
+  }
+  return "";
 }
 
 }  // namespace tandem::solver

@@ -96,6 +96,10 @@ double MemoryBytes(const Problem& problem, absl::Span<const int32_t> plan);
 // True when no node or edge of the plan is forbidden.
 bool IsPermitted(const Problem& problem, absl::Span<const int32_t> plan);
 
+// The first node or edge without any permitted choice, in words; empty when there is none. Needs a
+// valid problem.
+std::string DescribeStuck(const Problem& problem);
+
 }  // namespace tandem::solver
 
 #endif  // OPTIMIZER_SOLVER_PROBLEM_H_

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "optimizer/solver/dual.h"
 #include "optimizer/solver/eliminate.h"
+#include "optimizer/solver/messages.h"
 #include "optimizer/solver/mini_bucket.h"
 #include "optimizer/solver/model.h"
 #include "optimizer/solver/order.h"
@@ -34,36 +35,17 @@ constexpr int64_t kWindowTableCells = 3'000'000;
 // Dominance is cubic in states: only where a sweep is cheap.
 constexpr int64_t kDominanceCells = 3'000'000;
 constexpr int32_t kDominanceRounds = 10;
+// Mini-buckets hold every table of the kernel unshared.
+constexpr int64_t kMiniBucketCells = 20'000'000;
+constexpr int64_t kMiniBucketTables[] = {100'000, 20'000, 2'000};
 // How often the width of an elimination is halved, and the share of the budget such a partial one
 // may take.
 constexpr int32_t kNarrowings = 12;
-constexpr int64_t kNarrowShare = 10;
+constexpr int64_t kNarrowShare = 4;
 constexpr double kGapWorthAnother = 0.7;
 // Pruned elimination walks fewer cells than its order says; it is worth a try up to this many times
 // more.
 constexpr double kPruningHope = 4.0;
-
-// A node or an edge without any permitted choice, in words; empty when there is none.
-std::string Stuck(const Problem& problem) {
-  for (int32_t n = 0; n < problem.node_count(); ++n) {
-    const std::vector<double>& unary = problem.unary(n);
-    if (std::all_of(unary.begin(), unary.end(), IsForbidden)) {
-      return absl::StrCat("node ", n, " (", problem.nodes()[n].name, ") has only forbidden states");
-    }
-  }
-  std::vector<char> stuck;
-  for (const Table& table : problem.tables()) {
-    stuck.push_back(std::all_of(table.cost.begin(), table.cost.end(), IsForbidden));
-  }
-  for (size_t e = 0; e < problem.edges().size(); ++e) {
-    const Edge& edge = problem.edges()[e];
-    if (!stuck[edge.table]) continue;
-    return absl::StrCat("edge ", e, " between node ", edge.i, " (", problem.nodes()[edge.i].name,
-                        ") and node ", edge.j, " (", problem.nodes()[edge.j].name,
-                        ") has only forbidden pairs");
-  }
-  return "";
-}
 
 class Solver {
  public:
@@ -78,7 +60,6 @@ class Solver {
   enum class Stop { kClosed, kDropped, kStalled, kSlow, kBudget, kCancelled };
 
   void StartDual();
-  void LoadMessages();
   Stop RunDual();
   void RunWindows();
   bool EliminateWithin(double width, int64_t max_cells);
@@ -93,7 +74,6 @@ class Solver {
   bool Cancelled() const;
   void Finish(Stop stop);
   void LiftMessages();
-  void SaveMessages();
 
   const Problem& problem_;
   const SolveOptions& options_;
@@ -138,23 +118,6 @@ void Solver::Report(const char* stage) {
   options_.progress(progress);
 }
 
-void Solver::LoadMessages() {
-  std::vector<double> messages(kernel_->message_size(), 0.0);
-  for (size_t e = 0; e < problem_.edges().size(); ++e) {
-    const Edge& edge = problem_.edges()[e];
-    const int32_t l = compiled_.link_of_edge[e];
-    const bool flipped = compiled_.place_of_node[edge.i] > compiled_.place_of_node[edge.j];
-    const std::vector<double>& to_i = options_.start_messages->to[2 * e + (flipped ? 1 : 0)];
-    const std::vector<double>& to_j = options_.start_messages->to[2 * e + (flipped ? 0 : 1)];
-    double* at_i = messages.data() + kernel_->message_i(l);
-    double* at_j = messages.data() + kernel_->message_j(l);
-    for (size_t s = 0; s < to_i.size(); ++s) at_i[s] += to_i[s];
-    for (size_t s = 0; s < to_j.size(); ++s) at_j[s] += to_j[s];
-  }
-  dual_->SetMessages(std::move(messages));
-  lower_ = dual_->lower();
-}
-
 void Solver::StartDual() {
   kernel_ = std::make_unique<Model>(compiled_.model);
   kept_.resize(kernel_->size());
@@ -163,7 +126,10 @@ void Solver::StartDual() {
     std::iota(kept_[k].begin(), kept_[k].end(), 0);
   }
   dual_ = std::make_unique<Dual>(*kernel_);
-  if (options_.start_messages != nullptr) LoadMessages();
+  if (options_.start_messages != nullptr) {
+    dual_->SetMessages(PackMessages(problem_, compiled_, *options_.start_messages));
+    lower_ = dual_->lower();
+  }
   // Without a given plan, each node's cheapest state: so there is a plan however early it ends.
   std::vector<int32_t> plan(kernel_->size(), 0);
   if (options_.start_plan != nullptr) {
@@ -324,14 +290,18 @@ bool Solver::RunElimination() {
 // The last word on the bound of what could not be closed.
 void Solver::RunMiniBuckets() {
   const KeptStates kept = FixByBound(*kernel_, *dual_, upper_);
+  if (CellsAfter(*kernel_, kept) > kMiniBucketCells) return;
   const Model model = Restrict(*kernel_, kept);
+  const std::vector<double> messages = RestrictMessages(*kernel_, kept, dual_->messages());
+  const EliminationOrder order = FindBestOrder(model, kInfinity);
   MiniBucketOptions mini_options;
-  mini_options.max_table_cells = std::min(mini_options.max_table_cells, options_.max_table_cells);
-  mini_options.max_cells = options_.max_elimination_cells / 2;
+  mini_options.max_cells = options_.max_elimination_cells;
   mini_options.cancel = options_.cancel;
-  const std::optional<MiniBucketResult> mini =
-      MiniBucketBound(model, RestrictMessages(*kernel_, kept, dual_->messages()),
-                      FindBestOrder(model, kInfinity), mini_options);
+  std::optional<MiniBucketResult> mini;
+  for (int64_t cells : kMiniBucketTables) {
+    mini_options.max_table_cells = std::min(cells, options_.max_table_cells);
+    if (!mini.has_value()) mini = MiniBucketBound(model, messages, order, mini_options);
+  }
   if (!mini.has_value()) return;
   result_.steps.elimination_cells += mini->cells;
   lower_ = std::max(lower_, std::min(upper_, mini->bound));
@@ -370,7 +340,7 @@ void Solver::Finish(Stop stop) {
   result_.cancelled = stop == Stop::kCancelled || Cancelled();
   if (IsForbidden(lower_)) {
     result_.status = SolveStatus::kInfeasible;
-    result_.detail = Stuck(problem_);
+    result_.detail = DescribeStuck(problem_);
     if (result_.detail.empty()) result_.detail = "every plan has a forbidden choice";
   } else if (lower_ + compiled_.constant_seconds > options_.incumbent_seconds) {
     result_.status = SolveStatus::kDropped;
@@ -379,25 +349,9 @@ void Solver::Finish(Stop stop) {
   } else {
     result_.status = Closed() ? SolveStatus::kOptimal : SolveStatus::kFeasible;
   }
-  if (options_.want_messages) SaveMessages();
-}
-
-void Solver::SaveMessages() {
-  LiftMessages();
-  const Model& whole = compiled_.model;
-  result_.messages.to.resize(2 * problem_.edges().size());
-  std::vector<char> given(whole.links.size(), 0);
-  for (size_t e = 0; e < problem_.edges().size(); ++e) {
-    const Edge& edge = problem_.edges()[e];
-    const int32_t l = compiled_.link_of_edge[e];
-    const bool flipped = compiled_.place_of_node[edge.i] > compiled_.place_of_node[edge.j];
-    std::vector<double>& to_i = result_.messages.to[2 * e + (flipped ? 1 : 0)];
-    std::vector<double>& to_j = result_.messages.to[2 * e + (flipped ? 0 : 1)];
-    to_i.assign(whole.states(whole.links[l].i), 0.0);
-    to_j.assign(whole.states(whole.links[l].j), 0.0);
-    if (std::exchange(given[l], 1)) continue;  // the first edge of a pair carries all
-    std::copy_n(whole_messages_.data() + whole.message_i(l), to_i.size(), to_i.data());
-    std::copy_n(whole_messages_.data() + whole.message_j(l), to_j.size(), to_j.data());
+  if (options_.want_messages) {
+    LiftMessages();
+    result_.messages = UnpackMessages(problem_, compiled_, whole_messages_);
   }
 }
 
@@ -432,21 +386,8 @@ absl::StatusOr<SolveResult> Solve(const Problem& problem, const SolveOptions& op
     if (!status.ok()) return status;
   }
   if (options.start_messages != nullptr) {
-    const std::vector<std::vector<double>>& to = options.start_messages->to;
-    if (to.size() != 2 * problem.edges().size()) {
-      return absl::InvalidArgumentError(absl::StrCat("start messages for ", to.size() / 2,
-                                                     " edges, but the problem has ",
-                                                     problem.edges().size()));
-    }
-    for (size_t e = 0; e < problem.edges().size(); ++e) {
-      const Edge& edge = problem.edges()[e];
-      if (static_cast<int32_t>(to[2 * e].size()) != problem.states(edge.i) ||
-          static_cast<int32_t>(to[2 * e + 1].size()) != problem.states(edge.j)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "start messages of edge ", e, " have ", to[2 * e].size(), " and ", to[2 * e + 1].size(),
-            " entries for ", problem.states(edge.i), " and ", problem.states(edge.j), " states"));
-      }
-    }
+    status = ValidateMessages(problem, *options.start_messages);
+    if (!status.ok()) return status;
   }
   if (problem.node_count() == 0) {
     SolveResult empty;

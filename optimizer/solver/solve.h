@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "optimizer/solver/messages.h"
 #include "optimizer/solver/problem.h"
 
 namespace tandem::solver {
@@ -43,20 +44,13 @@ struct Progress {
   double objective_seconds = 0.0;  // infinite before the first plan
 };
 
-// Messages of the dual, for warm starts: for edge e, to[2 * e] has an entry for each state of i and
-// to[2 * e + 1] one for each state of j. Any numbers give a valid bound; good ones give a tight
-// one.
-struct Messages {
-  std::vector<std::vector<double>> to;
-};
-
 struct SolveOptions {
   double price_seconds_per_byte = 0.0;  // objective = seconds + price * bytes
   double relative_tolerance = 1e-7;
   double incumbent_seconds = std::numeric_limits<double>::infinity();
   int32_t max_sweeps = 500;
   int64_t max_table_cells = 30'000'000;           // of one eliminated table
-  int64_t max_elimination_cells = 3'000'000'000;  // of one elimination, in all
+  int64_t max_elimination_cells = 1'000'000'000;  // of one elimination, in all
   int32_t window_blocks = 2;                      // 0: no windows
   int64_t max_window_cells = 100'000'000;         // of one window, in all
   bool exact = true;                              // try elimination when the dual stays open
