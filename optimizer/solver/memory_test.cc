@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "optimizer/solver/mix.h"
 #include "optimizer/solver/random_problem.h"
+#include "optimizer/solver/repeat.h"
 #include "optimizer/solver/trade.h"
 
 namespace tandem::solver {
@@ -75,6 +76,27 @@ TEST_CASE("400 random problems with a memory limit against enumeration") {
   // The multiplier leaves little to gain even on problems too small for it.
   CHECK(exact > 250);
   CHECK(excess / 400 < 0.01);
+}
+
+TEST_CASE("the example of the documentation") {
+  Problem problem;
+  Node node;
+  node.name = "matmul";
+  node.unary = problem.AddVector({1e-3, 2e-3});
+  node.memory = problem.AddVector({8e6, 4e6});
+  node.block = 0;
+  const int32_t a = problem.AddNode(node);
+  const int32_t b = problem.AddNode(node);
+  problem.AddEdge(a, b, problem.AddTable({2, 2, {0, 1e-4, kForbidden, 0}}));
+
+  const absl::StatusOr<SolveResult> free = SolveRepeated(problem);
+  const absl::StatusOr<MemoryResult> small = SolveWithinMemory(problem, 14e6);
+  REQUIRE(free.ok());
+  REQUIRE(small.ok());
+  CHECK(free->plan == Plan{0, 0});
+  CHECK(small->plan == Plan{0, 1});
+  CHECK(small->memory_bytes == 12e6);
+  CHECK(SolveWithinMemory(problem, 7e6)->status == MemoryStatus::kInfeasible);
 }
 
 TEST_CASE("a limit that does not bind gives the free optimum") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "optimizer/solver/eliminate.h"
 #include "optimizer/solver/random_problem.h"
 
 namespace tandem::solver {
@@ -59,6 +60,40 @@ TEST_CASE("500 random problems equal enumeration") {
     CHECK(result->lower_bound_seconds <= best.seconds + kRounding);
     CHECK(result->gap() <= 1e-6);
   }
+}
+
+TEST_CASE("middle-sized grids equal elimination, and stay bounded on small budgets") {
+  int open = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    RandomOptions shape;
+    shape.shape = Shape::kGrid;
+    shape.nodes = 45;
+    shape.most_states = 7;
+    shape.coarse = seed % 4 == 0;
+    shape.forbidden = seed % 3 == 0 ? 0.1 : 0.0;
+    const Problem problem = RandomProblem(shape, random);
+    const CompiledProblem compiled = Compile(problem, 0.0);
+    const auto exact =
+        Eliminate(compiled.model, FindBestOrder(compiled.model, 1e30), EliminationBudget());
+    REQUIRE(exact.has_value());
+    const auto result = Solve(problem);
+    REQUIRE(result.ok());
+    CHECK(result->status ==
+          (IsForbidden(exact->value) ? SolveStatus::kInfeasible : SolveStatus::kOptimal));
+    CHECK(result->objective_seconds == Approx(exact->value).epsilon(1e-6));
+    SolveOptions small;
+    small.max_elimination_cells = 100;
+    small.max_window_cells = 50;
+    small.max_sweeps = 10;
+    const auto bounded = Solve(problem, small);
+    REQUIRE(bounded.ok());
+    CHECK(bounded->lower_bound_seconds <= exact->value * (1 + 1e-6));
+    CHECK(bounded->objective_seconds >= exact->value * (1 - 1e-6));
+    open += bounded->status == SolveStatus::kFeasible;
+  }
+  CHECK(open > 5);
 }
 
 TEST_CASE("300 random problems with forbidden pairs: optimum, or proved infeasible") {
