@@ -52,14 +52,13 @@ std::string RowHtml(const Row& row, double slowest, double ours, double mfu) {
     absl::StrAppend(&out, "<div class=\"bar\"><span class=\"", row.ours ? "fill own" : "fill",
                     "\" style=\"width:", Width(row.step, slowest), "\"></span></div>");
   }
-  absl::StrAppend(&out, "</td><td class=\"num\">", row.step > 0 ? Seconds(row.step) : "–",
-                  "</td><td class=\"num\">",
-                  row.step > 0 && !row.ours && ours > 0 ? absl::StrFormat("%.2f×", row.step / ours)
-                                                        : "–",
-                  "</td><td class=\"num\">",
-                  row.step > 0 && mfu >= 0 ? Percent(mfu * ours / row.step) : "–",
-                  "</td><td class=\"num\">", row.peak >= 0 ? Bytes(row.peak) : "–",
-                  "</td><td class=\"note\">", Escaped(row.note), "</td></tr>\n");
+  absl::StrAppend(
+      &out, "</td><td class=\"num\">", row.step > 0 ? Seconds(row.step) : "–",
+      "</td><td class=\"num\">",
+      row.step > 0 && !row.ours && ours > 0 ? absl::StrFormat("%.2f×", row.step / ours) : "–",
+      "</td><td class=\"num\">", row.step > 0 && mfu >= 0 ? Percent(mfu * ours / row.step) : "–",
+      "</td><td class=\"num\">", row.peak >= 0 ? Bytes(row.peak) : "–", "</td><td class=\"note\">",
+      Escaped(row.note), "</td></tr>\n");
   return out;
 }
 
@@ -75,17 +74,19 @@ std::string Verdict(const std::vector<Row>& rows, double ours) {
   const double factor = best->step / ours;
   const std::string name = Escaped(best->name);
   if (factor > 1.005) {
-    return absl::StrFormat("<p class=\"lead\"><strong>%.2f×</strong> as fast as %s, the best plan "
-                           "one would make by hand that fits.</p>\n",
-                           factor, name);
+    return absl::StrFormat(
+        "<p class=\"lead\"><strong>%.2f×</strong> as fast as %s, the best plan "
+        "one would make by hand that fits.</p>\n",
+        factor, name);
   }
   if (factor >= 0.995) {
     return absl::StrCat("<p class=\"lead\">As fast as ", name,
                         ", the best plan one would make by hand that fits.</p>\n");
   }
-  return absl::StrFormat("<p class=\"lead\"><strong>Slower</strong> than %s by a factor of "
-                         "%.2f.</p>\n",
-                         name, 1 / factor);
+  return absl::StrFormat(
+      "<p class=\"lead\"><strong>Slower</strong> than %s by a factor of "
+      "%.2f.</p>\n",
+      name, 1 / factor);
 }
 
 }  // namespace
@@ -101,8 +102,8 @@ std::string BaselinesSection(const ReportData& data) {
   Row own;
   own.name = "Tandem";
   own.step = ours;
-  own.peak = NumberOr(data.summary, "peak_bytes",
-                      static_cast<double>(data.timeline().memory.peak_bytes));
+  own.peak =
+      NumberOr(data.summary, "peak_bytes", static_cast<double>(data.timeline().memory.peak_bytes));
   own.ours = true;
   std::vector<std::string> parts;
   std::string mesh;
@@ -122,13 +123,15 @@ std::string BaselinesSection(const ReportData& data) {
   for (const Row& row : rows) slowest = std::max(slowest, row.step);
   const double mfu = NumberOr(data.summary, "mfu", -1);
   std::string out = Verdict(rows, ours);
-  out += "<div class=\"scroll\"><table class=\"baselines\"><thead><tr><th>Plan</th>"
-         "<th class=\"wide\"><span class=\"sr\">Bar</span></th><th class=\"num\">Step</th>"
-         "<th class=\"num\">Slower</th><th class=\"num\">MFU</th><th class=\"num\">Peak a "
-         "device</th><th>What it is</th></tr></thead>\n<tbody>\n";
+  out +=
+      "<div class=\"scroll\"><table class=\"baselines\"><thead><tr><th>Plan</th>"
+      "<th class=\"wide\"><span class=\"sr\">Bar</span></th><th class=\"num\">Step</th>"
+      "<th class=\"num\">Slower</th><th class=\"num\">MFU</th><th class=\"num\">Peak a "
+      "device</th><th>What it is</th></tr></thead>\n<tbody>\n";
   for (const Row& row : rows) out += RowHtml(row, slowest, ours, mfu);
-  out += "</tbody></table></div>\n<p class=\"hint\">All through the same lowering, simulator and "
-         "memory accounting.</p>\n";
+  out +=
+      "</tbody></table></div>\n<p class=\"hint\">All through the same lowering, simulator and "
+      "memory accounting.</p>\n";
   return Section("baselines", "Against the baselines", out);
 }
 

@@ -18,15 +18,15 @@ class Classifier {
              const std::vector<bool>& prepared)
       : pcg_(pcg), program_(program), flow_(flow), prepared_(prepared) {}
 
-  // What a picture of these nodes shows, without names.
-  std::string Signature(const std::vector<NodeId>& nodes) const {
+  // What a picture of these nodes shows, without names; with or without sizes.
+  std::string Signature(const std::vector<NodeId>& nodes, bool sizes = false) const {
     std::map<NodeId, size_t> place;
     for (size_t i = 0; i < nodes.size(); ++i) place[nodes[i]] = i;
     std::string out;
     for (NodeId id : nodes) {
       const NodeFlow& node = flow_.nodes[id.index()];
       absl::StrAppend(&out, "\n", pcg_.node(id).op);
-      for (BufferId b : node.outputs) absl::StrAppend(&out, " ->", BufferText(b));
+      for (BufferId b : node.outputs) absl::StrAppend(&out, " ->", BufferText(b, sizes));
       for (const Operand& operand : node.inputs) {
         const auto inside = place.find(operand.producer);
         if (inside != place.end()) {
@@ -34,12 +34,11 @@ class Classifier {
         } else {
           absl::StrAppend(&out, " ", Outside(operand));
         }
-        absl::StrAppend(&out, BufferText(operand.made), StepsText(operand));
+        absl::StrAppend(&out, BufferText(operand.made, sizes), StepsText(operand));
       }
       for (const auto& [reader, input] : flow_.readers[id.index()]) {
         if (pcg_.node(reader).phase != Phase::kUpdate) continue;
-        const Operand& operand =
-            flow_.nodes[reader.index()].inputs[static_cast<size_t>(input)];
+        const Operand& operand = flow_.nodes[reader.index()].inputs[static_cast<size_t>(input)];
         absl::StrAppend(&out, " update", StepsText(operand));
       }
     }
@@ -47,12 +46,14 @@ class Classifier {
   }
 
  private:
-  std::string BufferText(BufferId id) const {
+  std::string BufferText(BufferId id, bool sizes) const {
     if (!id.valid() || id.index() >= program_.buffers.size()) return "?";
     const Buffer& buffer = program_.buffer(id);
-    const Tensor& tensor = pcg_.tensor(buffer.tensor);
+    const FactoredShape& shape = pcg_.tensor(buffer.tensor).shape;
     return absl::StrCat(DTypeName(buffer.dtype), "(",
-                        PlainText(ShapeChips(tensor.shape, buffer.layout, program_.mesh)), ")");
+                        sizes ? PlainText(ShapeChips(shape, buffer.layout, program_.mesh))
+                              : absl::StrCat(shape.size(), " dims ", ToString(buffer.layout)),
+                        ")");
   }
 
   std::string StepsText(const Operand& operand) const {
@@ -67,7 +68,12 @@ class Classifier {
   }
 
   const char* Outside(const Operand& operand) const {
-    if (!operand.producer.valid()) return "source";
+    if (!operand.producer.valid()) {
+      // The first of equal blocks reads what is fed, the others what the one before made.
+      const bool fed =
+          operand.tensor.valid() && pcg_.tensor(operand.tensor).role == TensorRole::kInput;
+      return fed ? "forward" : "source";
+    }
     if (prepared_[operand.producer.index()]) return "weight";
     switch (pcg_.node(operand.producer).phase) {
       case Phase::kForward:
@@ -113,7 +119,8 @@ void SplitSingles(const Classifier& classifier, std::vector<BlockClass>& classes
         classes[c].nodes.assign(all.begin(), all.end() - middle);
       }
       classes[c].rest = true;
-      classes[r].shared = true;
+      classes[r].sizes_differ |= classifier.Signature(at_front ? front : end, true) !=
+                                 classifier.Signature(classes[r].nodes, true);
       classes[r].blocks.push_back(classes[c].blocks[0]);
       std::sort(classes[r].blocks.begin(), classes[r].blocks.end());
       break;
@@ -161,7 +168,10 @@ std::vector<BlockClass> BlockClasses(const Graph& pcg, const Program& program, c
     if (added) {
       classes.push_back(std::move(block));
     } else {
-      classes[it->second].blocks.push_back(block.blocks[0]);
+      BlockClass& same = classes[it->second];
+      same.blocks.push_back(block.blocks[0]);
+      same.sizes_differ |=
+          classifier.Signature(same.nodes, true) != classifier.Signature(block.nodes, true);
     }
   }
   for (BlockClass& c : classes) std::sort(c.blocks.begin(), c.blocks.end());

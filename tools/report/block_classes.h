@@ -1,6 +1,7 @@
-// A graph of thousands of nodes as a few pictures: the nodes of one phase and block are one picture,
-// and blocks that do the same (operators, shapes, layouts, collectives) share theirs. What a block
-// has beside a repeated one (a head after the last layer) becomes a picture of its own.
+// A graph of thousands of nodes as a few pictures: the nodes of one phase and block are one
+// picture, and blocks that do the same (operators, layouts, collectives; sizes may differ) share
+// theirs. What a block has beside a repeated one (a head after the last layer) becomes a picture of
+// its own.
 #ifndef TANDEM_TOOLS_REPORT_BLOCK_CLASSES_H_
 #define TANDEM_TOOLS_REPORT_BLOCK_CLASSES_H_
 
@@ -18,7 +19,7 @@ struct BlockClass {
   std::vector<int> blocks;    // ascending; -1 = nodes of no block
   std::vector<NodeId> nodes;  // of the first of them, in order
   bool rest = false;          // what the block has beside a repeated part
-  bool shared = false;        // `blocks` lists blocks that have a rest too
+  bool sizes_differ = false;  // between the blocks; those of the first are shown
 };
 
 // Whether each node only prepares weights or constants (casts, concatenations of parameters): these

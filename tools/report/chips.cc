@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tools/report/markup.h"
 
@@ -40,6 +41,11 @@ void AppendDim(Chips& chips, const Factors& factors, int dim, const Layout& layo
 
 }  // namespace
 
+bool Continues(const Chip& chip) {
+  return chip.kind == Chip::Kind::kText &&
+         (absl::StartsWith(chip.text, "·") || absl::StartsWith(chip.text, ")"));
+}
+
 std::string AxisClass(const Mesh& mesh, int axis) {
   if (axis < 0 || static_cast<size_t>(axis) >= mesh.axes.size()) return "axm";
   if (mesh.axes[static_cast<size_t>(axis)].temporal) return "axm";
@@ -62,9 +68,10 @@ Chips ShapeChips(const FactoredShape& shape, const Layout& layout, const Mesh& m
   for (size_t a = 0; a < layout.axes.size(); ++a) {
     if (layout.axes[a].kind != AxisPlacement::Kind::kPartial) continue;
     const Chip axis = AxisChip(mesh, static_cast<int>(a));
-    chips.push_back({Chip::Kind::kPartial,
-                     absl::StrCat("partial ", CombinerName(layout.axes[a].combiner), " ", axis.text),
-                     axis.axis_class});
+    chips.push_back(
+        {Chip::Kind::kPartial,
+         absl::StrCat("partial ", CombinerName(layout.axes[a].combiner), " ", axis.text),
+         axis.axis_class});
   }
   return chips;
 }
@@ -90,6 +97,8 @@ std::string Html(const Chips& chips) {
                        : chip.kind == Chip::Kind::kAxis    ? "ax"
                        : chip.kind == Chip::Kind::kPartial ? "ax partial"
                        : chip.kind == Chip::Kind::kStep    ? "step"
+                       : Continues(chip)                   ? "dim on"
+                       : Continues(chip)                   ? "dim on"
                                                            : "dim";
     absl::StrAppend(&out, "<span class=\"", name, chip.axis_class.empty() ? "" : " ",
                     chip.axis_class, "\">", Escaped(chip.text), "</span>");
@@ -103,7 +112,7 @@ std::string PlainText(const Chips& chips) {
     if (chip.kind == Chip::Kind::kAxis || chip.kind == Chip::Kind::kPartial) {
       absl::StrAppend(&out, "[", chip.text, "]");
     } else {
-      if (!out.empty()) out += ' ';
+      if (!out.empty() && !Continues(chip)) out += ' ';
       out += chip.text;
     }
   }

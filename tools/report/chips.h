@@ -1,5 +1,6 @@
-// Layouts as people read them: "1024 [x0] × 4096 [x1]", each mesh axis in its own colour and with its
-// name, so that nothing is said by colour alone. Chips are the common form of HTML tables and SVG.
+// Layouts as people read them: "1024 [x0] × 4096 [x1]", each mesh axis in its own colour and with
+// its name, so that nothing is said by colour alone. Chips are the common form of HTML tables and
+// SVG.
 #ifndef TANDEM_TOOLS_REPORT_CHIPS_H_
 #define TANDEM_TOOLS_REPORT_CHIPS_H_
 
@@ -13,7 +14,7 @@ namespace tandem::report {
 
 struct Chip {
   enum class Kind : uint8_t {
-    kStrong,   // an operator
+    kStrong,  // an operator
     kText,
     kMuted,
     kAxis,     // a mesh axis that splits what stands before it
@@ -25,6 +26,9 @@ struct Chip {
   std::string axis_class;  // kAxis, kPartial: class of the colour, "ax0"
 };
 using Chips = std::vector<Chip>;
+
+// Whether a chip goes on with a dim of several factors: no space before it.
+bool Continues(const Chip& chip);
 
 // The class of a mesh axis's colour: "ax0" to "ax5", "axm" for micro-batches.
 std::string AxisClass(const Mesh& mesh, int axis);

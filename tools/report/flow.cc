@@ -44,9 +44,8 @@ bool IsMove(const Instruction& instruction) {
 }
 
 bool Operand::Moves(const Program& program) const {
-  return std::any_of(steps.begin(), steps.end(), [&](int i) {
-    return IsMove(program.instructions[static_cast<size_t>(i)]);
-  });
+  return std::any_of(steps.begin(), steps.end(),
+                     [&](int i) { return IsMove(program.instructions[static_cast<size_t>(i)]); });
 }
 
 Flow FlowOf(const Graph& pcg, const Program& program) {

@@ -1,6 +1,6 @@
-// Where a Program's kernels take their operands from: for each input of each node, what produced the
-// value and the steps (collectives, local copies, accumulations) that brought it to the layout it is
-// read in. Read off the Program alone.
+// Where a Program's kernels take their operands from: for each input of each node, what produced
+// the value and the steps (collectives, local copies, accumulations) that brought it to the layout
+// it is read in. Read off the Program alone.
 #ifndef TANDEM_TOOLS_REPORT_FLOW_H_
 #define TANDEM_TOOLS_REPORT_FLOW_H_
 

@@ -20,14 +20,14 @@ constexpr size_t kMostBoxes = 130;    // a picture; what is larger becomes a tab
 
 std::string ClassTitle(const BlockClass& c) {
   if (c.blocks.size() == 1 && c.blocks[0] < 0) return "outside the blocks";
-  std::string title = absl::StrCat(c.blocks.size() == 1 ? "block " : "blocks ",
-                                   BlockRanges(c.blocks));
+  std::string title =
+      absl::StrCat(c.blocks.size() == 1 ? "block " : "blocks ", BlockRanges(c.blocks));
   if (c.rest) title = absl::StrCat("rest of ", title);
   return title;
 }
 
 std::string Legend(const Program& program) {
-  std::string out = "<p class=\"hint legendline\">";
+  std::string out = "<p class=\"hint\">";
   for (size_t a = 0; a < program.mesh.axes.size(); ++a) {
     absl::StrAppend(&out, Html({AxisChip(program.mesh, static_cast<int>(a))}), " ",
                     program.mesh.axes[a].temporal ? "micro-batches" : "mesh axis", " of ",
@@ -50,8 +50,9 @@ std::string OperatorTable(const Graph& pcg, const Program& program, const Flow& 
     }
     ++rows[{pcg.node(id).op, layout}];
   }
-  std::string out = "<div class=\"scroll tall\"><table><thead><tr><th>Operator</th>"
-                    "<th>Shape and layout</th><th class=\"num\">Nodes</th></tr></thead><tbody>\n";
+  std::string out =
+      "<div class=\"scroll tall\"><table><thead><tr><th>Operator</th>"
+      "<th>Shape and layout</th><th class=\"num\">Nodes</th></tr></thead><tbody>\n";
   for (const auto& [row, count] : rows) {
     absl::StrAppend(&out, "<tr><th scope=\"row\">", Escaped(row.first), "</th><td>", row.second,
                     "</td><td class=\"num\">", count, "</td></tr>\n");
@@ -60,16 +61,16 @@ std::string OperatorTable(const Graph& pcg, const Program& program, const Flow& 
 }
 
 std::string Drawing(const Graph& pcg, const Program& program, const Flow& flow,
-                    const std::vector<bool>& prepared, const BlockClass& c,
-                    const std::string& id) {
+                    const std::vector<bool>& prepared, const BlockClass& c, const std::string& id) {
   const Picture picture = PictureOf(pcg, program, flow, prepared, c);
   std::string out = absl::StrCat("<figure id=\"", id, "\">\n<figcaption><strong>",
                                  Escaped(ClassTitle(c)), "</strong>");
-  if (c.blocks.size() > 1) absl::StrAppend(&out, ", × ", c.blocks.size());
+  if (c.blocks.size() > 1) absl::StrAppend(&out, " ×", c.blocks.size());
   absl::StrAppend(&out, " · ", Plural(static_cast<int64_t>(picture.nodes), "node"));
   if (!picture.prefix.empty()) {
     absl::StrAppend(&out, " of <code>", Escaped(picture.prefix), "</code>");
   }
+  if (c.sizes_differ) out += " · the others differ in sizes only";
   out += "</figcaption>\n";
   if (picture.boxes.size() > kMostBoxes) {
     absl::StrAppend(&out, "<p class=\"hint\">Too large for a picture; its operators:</p>\n",
@@ -95,9 +96,8 @@ std::string Strip(const std::vector<BlockClass>& classes, const std::string& id)
     if (classes[c].blocks.size() > 1) {
       absl::StrAppend(&out, " <b>×", classes[c].blocks.size(), "</b>");
     }
-    absl::StrAppend(&out, " <small>",
-                    Plural(static_cast<int64_t>(classes[c].nodes.size()), "node"), "</small>",
-                    drawn ? "</a>" : "</span>", "</li>\n");
+    absl::StrAppend(&out, " <small>", Plural(static_cast<int64_t>(classes[c].nodes.size()), "node"),
+                    "</small>", drawn ? "</a>" : "</span>", "</li>\n");
   }
   return out + "</ol>\n";
 }
@@ -105,8 +105,7 @@ std::string Strip(const std::vector<BlockClass>& classes, const std::string& id)
 std::string PhaseHtml(const ReportData& data, const Flow& flow, const std::vector<bool>& prepared,
                       Phase phase, const std::string& id) {
   const Graph& pcg = data.plan->pcg;
-  const std::vector<BlockClass> classes =
-      BlockClasses(pcg, data.program(), flow, prepared, phase);
+  const std::vector<BlockClass> classes = BlockClasses(pcg, data.program(), flow, prepared, phase);
   if (classes.empty()) return "<p class=\"none\">No nodes.</p>\n";
   std::string out = classes.size() > 1 ? Strip(classes, id) : "";
   out += "<div class=\"figures\">\n";
@@ -127,8 +126,9 @@ std::string GraphSection(const ReportData& data) {
                          [&](const Node& node) { return node.phase == phase; });
   };
   std::string out = absl::StrCat(
-      "<p>", Plural(static_cast<int64_t>(pcg.nodes.size()), "node"), ": ", of_phase(Phase::kForward),
-      " forward, ", of_phase(Phase::kBackward), " backward, ", of_phase(Phase::kUpdate),
+      "<p>", Plural(static_cast<int64_t>(pcg.nodes.size()), "node"), ": ",
+      of_phase(Phase::kForward), " forward, ", of_phase(Phase::kBackward), " backward, ",
+      of_phase(Phase::kUpdate),
       " update. Blocks that do the same are drawn once; update nodes are summed up in the table "
       "above.</p>\n",
       Legend(data.program()));

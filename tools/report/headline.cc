@@ -55,10 +55,10 @@ std::string Headline(const ReportData& data) {
       Escaped(machine.name), " · ", where, " · global batch ", data.plan->pcg.batch, " · ",
       DTypeName(data.plan->training.precision), "</p>\n<dl class=\"tiles\">\n");
 
-  const std::string rate = step > 0 && data.plan->pcg.batch > 0
-                               ? Count(static_cast<double>(data.plan->pcg.batch) / step) +
-                                     " examples/s"
-                               : "";
+  const std::string rate =
+      step > 0 && data.plan->pcg.batch > 0
+          ? Count(static_cast<double>(data.plan->pcg.batch) / step) + " examples/s"
+          : "";
   out += Tile("Step time", Seconds(step), rate);
   const double mfu = NumberOr(data.summary, "mfu", -1);
   out += Tile("MFU", mfu >= 0 ? Percent(mfu) : "not known", "of the devices’ peak");
@@ -67,17 +67,19 @@ std::string Headline(const ReportData& data) {
   for (const Timeline& t : data.timelines) peak = std::max(peak, t.memory.peak_bytes);
   const int64_t limit = machine.device.memory_bytes;
   const bool fits = limit <= 0 || peak <= limit;
-  std::string of = limit > 0 ? absl::StrCat(Percent(static_cast<double>(peak) /
-                                                    static_cast<double>(limit)),
-                                            " of ", Bytes(static_cast<double>(limit)))
-                             : "per device";
+  std::string of =
+      limit > 0 ? absl::StrCat(Percent(static_cast<double>(peak) / static_cast<double>(limit)),
+                               " of ", Bytes(static_cast<double>(limit)))
+                : "per device";
   if (!fits) of += ": does not fit";
   out += Tile("Peak memory", Bytes(static_cast<double>(peak)), of, fits ? "" : "bad");
 
   const double search = NumberOr(data.summary, "search_seconds", -1);
   const double gap = NumberOr(data.summary, "gap", -1);
   out += Tile("Search", search >= 0 ? Seconds(search) : "not known",
-              gap >= 0 ? absl::StrCat("within ", Percent(gap), " of its bound") : "");
+              gap < 0         ? ""
+              : gap < 0.00005 ? "at its lower bound"
+                              : absl::StrCat("within ", Percent(gap), " of its bound"));
   return out + VerdictTile(data) + "</dl>\n</header>\n";
 }
 

@@ -44,8 +44,9 @@ std::string KindClass(const std::string& kind) {
 
 std::string Bar(const MemoryReport& memory, double limit) {
   const double whole = std::max(static_cast<double>(memory.peak_bytes), limit);
-  std::string out = "<div class=\"stack memory\" role=\"img\" aria-label=\"memory at the peak by "
-                    "kind; the table below has the numbers\">";
+  std::string out =
+      "<div class=\"stack memory\" role=\"img\" aria-label=\"memory at the peak by "
+      "kind; the table below has the numbers\">";
   for (const auto& [kind, bytes] : Kinds(memory)) {
     absl::StrAppend(&out, "<span class=\"", KindClass(kind),
                     "\" style=\"width:", Width(static_cast<double>(bytes), whole), "\" title=\"",
@@ -58,8 +59,9 @@ std::string Bar(const MemoryReport& memory, double limit) {
 }
 
 std::string Table(const MemoryReport& memory) {
-  std::string out = "<table class=\"legend\"><thead class=\"sr\"><tr><th>Kind</th><th>Bytes</th>"
-                    "<th>Share</th></tr></thead><tbody>\n";
+  std::string out =
+      "<table class=\"legend\"><thead class=\"sr\"><tr><th>Kind</th><th>Bytes</th>"
+      "<th>Share</th></tr></thead><tbody>\n";
   for (const auto& [kind, bytes] : Kinds(memory)) {
     absl::StrAppend(&out, "<tr><th scope=\"row\"><i class=\"key ", KindClass(kind), "\"></i>",
                     Escaped(KindName(kind)), "</th><td class=\"num\">",
@@ -76,7 +78,8 @@ std::string Chart(const Program& program, const MemoryReport& memory, double lim
   const std::vector<int64_t>& live = memory.live_bytes;
   if (live.size() < 2 || memory.peak_bytes <= 0) return "";
   const bool near_limit = limit > 0 && limit < 2.5 * static_cast<double>(memory.peak_bytes);
-  const double top = 1.04 * std::max(static_cast<double>(memory.peak_bytes), near_limit ? limit : 0);
+  const double top =
+      1.04 * std::max(static_cast<double>(memory.peak_bytes), near_limit ? limit : 0);
   const size_t buckets = std::min(kMostPoints, live.size());
   const double count = static_cast<double>(live.size());
   const auto x_of = [&](double i) { return kChartWidth * i / count; };
@@ -91,7 +94,8 @@ std::string Chart(const Program& program, const MemoryReport& memory, double lim
                           x_of(static_cast<double>(end)), y);
   }
   std::string out = absl::StrFormat(
-      "<svg class=\"chart\" role=\"img\" aria-label=\"bytes live over the step\" viewBox=\"0 0 %.0f "
+      "<svg class=\"chart\" role=\"img\" aria-label=\"bytes live over the step\" viewBox=\"0 0 "
+      "%.0f "
       "%.0f\" preserveAspectRatio=\"none\">\n",
       kChartWidth, kChartHeight);
   if (program.loop_end > program.loop_begin) {
@@ -136,8 +140,8 @@ std::string MemorySection(const ReportData& data) {
     const MemoryReport& memory = data.timelines[p].memory;
     const Program& program = data.plan->programs[p];
     if (data.timelines.size() > 1) {
-      absl::StrAppend(&out, "<h3>Device class ", p, ", ", Plural(
-          static_cast<int64_t>(program.devices.size()), "device"), "</h3>\n");
+      absl::StrAppend(&out, "<h3>Device class ", p, ", ",
+                      Plural(static_cast<int64_t>(program.devices.size()), "device"), "</h3>\n");
     }
     const double peak = static_cast<double>(memory.peak_bytes);
     absl::StrAppend(&out, "<p>", Bytes(peak), " on each device at the peak");

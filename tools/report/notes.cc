@@ -28,12 +28,12 @@ std::string TensorNotes(const Graph& forward) {
   }
   if (notes.empty()) return "";
   std::vector<std::pair<std::string, std::pair<int, std::string>>> rows(notes.begin(), notes.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second.first > b.second.first;
-  });
-  std::string out = "<details><summary>What tensors were taken for</summary>\n"
-                    "<div class=\"scroll\"><table><thead><tr><th>Taken for</th>"
-                    "<th class=\"num\">Tensors</th><th>For example</th></tr></thead><tbody>\n";
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  std::string out =
+      "<details><summary>What tensors were taken for</summary>\n"
+      "<div class=\"scroll\"><table><thead><tr><th>Taken for</th>"
+      "<th class=\"num\">Tensors</th><th>For example</th></tr></thead><tbody>\n";
   for (size_t i = 0; i < rows.size() && i < kMostTensorNotes; ++i) {
     absl::StrAppend(&out, "<tr><td>", Escaped(rows[i].first), "</td><td class=\"num\">",
                     rows[i].second.first, "</td><td><code>", Escaped(rows[i].second.second),
@@ -54,9 +54,8 @@ std::string Assumptions(const ReportData& data) {
     out += Pair("Learning rate", absl::StrFormat("%g", t.lr));
   }
   const bool narrow = t.precision == DType::kBF16 || t.precision == DType::kF16;
-  out += Pair("Precision", absl::StrCat(DTypeName(t.precision), narrow && t.loss != "none"
-                                                                    ? ", fp32 master weights"
-                                                                    : ""));
+  out += Pair("Precision", absl::StrCat(DTypeName(t.precision),
+                                        narrow && t.loss != "none" ? ", fp32 master weights" : ""));
   if (data.plan->pcg.batch > 0) out += Pair("Global batch", absl::StrCat(data.plan->pcg.batch));
   out += Pair("Micro-batches", absl::StrCat(mesh.MicroBatches()));
   const double recomputed = NumberOr(data.summary, "recomputed_blocks", 0);
@@ -69,7 +68,8 @@ std::string Assumptions(const ReportData& data) {
 std::string Lines(const nlohmann::ordered_json& lines) {
   std::string out;
   for (const auto& line : lines) {
-    if (line.is_string()) absl::StrAppend(&out, "<li>", Escaped(line.get<std::string>()), "</li>\n");
+    if (line.is_string())
+      absl::StrAppend(&out, "<li>", Escaped(line.get<std::string>()), "</li>\n");
   }
   return out;
 }
@@ -89,7 +89,8 @@ std::string NotesSection(const ReportData& data) {
   }
   absl::StrAppend(&limits,
                   "<li>Times are the simulator’s, from the machine description; nothing here was "
-                  "measured on ", Escaped(data.machine->name), ".</li>\n");
+                  "measured on ",
+                  Escaped(data.machine->name), ".</li>\n");
   return Section("notes", "Taken for granted, and limits",
                  absl::StrCat(out, "<h3>Limits</h3>\n<ul class=\"notes\">\n", limits, "</ul>\n"));
 }

@@ -35,15 +35,19 @@ std::string ChainTitle(const std::vector<std::string>& ops) {
   return absl::StrCat(ops.front(), " · … · ", ops.back(), " (", ops.size(), " operators)");
 }
 
+// Of the names that have a path in them; others are counters ("add_7").
 std::string CommonPrefix(const Graph& pcg, const std::vector<NodeId>& nodes) {
-  if (nodes.size() < 2) return "";
-  std::string prefix = pcg.node(nodes[0]).name;
+  std::string prefix;
+  int paths = 0;
   for (NodeId id : nodes) {
     const std::string& name = pcg.node(id).name;
+    if (name.find_first_of("./") == std::string::npos) continue;
+    if (paths++ == 0) prefix = name;
     size_t n = 0;
     while (n < prefix.size() && n < name.size() && prefix[n] == name[n]) ++n;
     prefix.resize(n);
   }
+  if (paths < 2) return "";
   const size_t end = prefix.find_last_of("./");
   return end == std::string::npos ? "" : prefix.substr(0, end + 1);
 }
@@ -174,6 +178,13 @@ class Painter {
     Arrow(it->second, to);
   }
 
+  // Whether the other block is this one's neighbour, which is said instead of its number: the
+  // picture stands for many blocks.
+  bool NextTo(int block) const {
+    const int own = block_.blocks[0];
+    return block_.blocks.size() > 1 && own >= 0 && (block == own - 1 || block == own + 1);
+  }
+
   int Port(const Operand& operand) {
     const auto [it, added] = ports_.emplace(operand.tensor, -1);
     if (!added) return it->second;
@@ -183,7 +194,8 @@ class Painter {
     std::string from = "input";
     if (operand.producer.valid()) {
       const int block = pcg_.node(operand.producer).block;
-      from = block < 0 || block == block_.blocks[0] ? "from outside"
+      from = block < 0 || block == block_.blocks[0] ? "from before"
+             : NextTo(block)                        ? "from the block before"
                                                     : absl::StrCat("from block ", block);
     }
     box.rows.push_back({{Chip::Kind::kMuted, from, ""},
@@ -213,12 +225,12 @@ class Painter {
     if (!saved && tensor.role == TensorRole::kState) row[0].text = "state";
     std::string name = Short(tensor.name, picture_.prefix);
     if (origin.others > 0) absl::StrAppend(&name, " +", origin.others);
-    row.push_back({Chip::Kind::kText, name, ""});
+    row.push_back({Chip::Kind::kMuted, name + ":", ""});
     const Chips shape = BufferChips(origin.others > 0 ? operand.made : origin.stored);
     row.insert(row.end(), shape.begin(), shape.end());
     AppendSteps(row, origin.steps);
     box.rows.push_back(std::move(row));
-    absl::StrAppend(&box.hint, "\n", row.empty() ? "" : "reads ", tensor.name);
+    absl::StrAppend(&box.hint, "\nreads ", tensor.name);
   }
 
   // Arrows out of the block, and gradients on their way to the update.
@@ -241,7 +253,9 @@ class Painter {
     if (!elsewhere.empty()) {
       const bool here = elsewhere.count(block_.blocks[0]) != 0 || elsewhere.count(-1) != 0;
       to = here ? "to what follows"
-                : absl::StrCat("to block ", BlockRanges({elsewhere.begin(), elsewhere.end()}));
+           : elsewhere.size() == 1 && NextTo(*elsewhere.begin())
+               ? "to the next block"
+               : absl::StrCat("to block ", BlockRanges({elsewhere.begin(), elsewhere.end()}));
     }
     for (TensorId output : pcg_.node(id).outputs) {
       if (std::count(pcg_.outputs.begin(), pcg_.outputs.end(), output) != 0) to = "model output";
@@ -271,6 +285,11 @@ class Painter {
 };
 
 }  // namespace
+
+Picture PictureOf(const Graph& pcg, const Program& program, const Flow& flow,
+                  const std::vector<bool>& prepared, const BlockClass& block) {
+  return Painter(pcg, program, flow, prepared, block).Paint();
+}
 
 Origin OriginOf(const Program& program, const Flow& flow, const std::vector<bool>& prepared,
                 const Operand& operand) {

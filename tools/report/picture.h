@@ -1,6 +1,6 @@
-// The picture of one class of blocks, before it has coordinates: boxes of rows of chips, and arrows.
-// Nodes carry their operator, shape and layout, and the weights they read; collectives are boxes on
-// the arrows; what comes from and goes to other blocks are ports.
+// The picture of one class of blocks, before it has coordinates: boxes of rows of chips, and
+// arrows. Nodes carry their operator, shape and layout, and the weights they read; collectives are
+// boxes on the arrows; what comes from and goes to other blocks are ports.
 #ifndef TANDEM_TOOLS_REPORT_PICTURE_H_
 #define TANDEM_TOOLS_REPORT_PICTURE_H_
 

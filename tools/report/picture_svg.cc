@@ -12,10 +12,11 @@ namespace {
 
 constexpr double kRowHeight = 18;
 constexpr double kPadding = 8;
-constexpr double kCharacter = 7.23;  // of a 12 px monospaced font
+constexpr double kCharacter = 7.23;       // of a 12 px monospaced font
 constexpr double kSmallCharacter = 6.05;  // 10 px
 constexpr double kTagPadding = 4;
 constexpr double kMargin = 4;
+constexpr double kSmallestScale = 0.78;  // wider pictures than that scroll
 
 bool IsTag(const Chip& chip) {
   return chip.kind == Chip::Kind::kAxis || chip.kind == Chip::Kind::kPartial;
@@ -29,7 +30,7 @@ double ChipWidth(const Chip& chip) {
 // Space before a chip: a tag belongs to what stands before it.
 double GapBefore(const Chips& row, size_t i) {
   if (i == 0) return 0;
-  return IsTag(row[i]) ? 2.5 : 6.5;
+  return IsTag(row[i]) ? 2.5 : Continues(row[i]) ? 2 : 6.5;
 }
 
 double RowWidth(const Chips& row) {
@@ -69,7 +70,8 @@ void AppendRow(std::string& out, const Chips& row, double x, double baseline) {
     if (IsTag(chip)) {
       const bool partial = chip.kind == Chip::Kind::kPartial;
       absl::StrAppendFormat(
-          &out, "<rect class=\"tag %s%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"14\" rx=\"3\"/>",
+          &out,
+          "<rect class=\"tag %s%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"14\" rx=\"3\"/>",
           chip.axis_class, partial ? " partial" : "", x, baseline - 11, width);
       absl::StrAppendFormat(&out, "<text class=\"tagtext%s\" x=\"%.1f\" y=\"%.1f\">%s</text>",
                             partial ? " partial" : "", x + kTagPadding, baseline - 0.5,
@@ -89,8 +91,9 @@ void AppendRow(std::string& out, const Chips& row, double x, double baseline) {
 void AppendBox(std::string& out, const Box& box, const Point& size, const Point& centre) {
   const double left = centre.x - size.x / 2, top = centre.y - size.y / 2;
   absl::StrAppendFormat(
-      &out, "<g class=\"box %s\"><title>%s</title><rect class=\"frame\" x=\"%.1f\" y=\"%.1f\" "
-            "width=\"%.1f\" height=\"%.1f\" rx=\"%d\"/>",
+      &out,
+      "<g class=\"box %s\"><title>%s</title><rect class=\"frame\" x=\"%.1f\" y=\"%.1f\" "
+      "width=\"%.1f\" height=\"%.1f\" rx=\"%d\"/>",
       BoxClass(box.kind), Escaped(box.hint), left, top, size.x, size.y,
       box.kind == Box::Kind::kNode || box.kind == Box::Kind::kHeavy ? 5 : 11);
   double baseline = top + kPadding / 2 + 13;
@@ -105,8 +108,8 @@ void AppendBox(std::string& out, const Box& box, const Point& size, const Point&
 
 void AppendArrow(std::string& out, const std::vector<Point>& spline, const std::string& marker) {
   if (spline.empty()) return;
-  absl::StrAppendFormat(&out, "<path class=\"arrow\" marker-end=\"url(#%s)\" d=\"M%.1f %.1f", marker,
-                        spline[0].x, spline[0].y);
+  absl::StrAppendFormat(&out, "<path class=\"arrow\" marker-end=\"url(#%s)\" d=\"M%.1f %.1f",
+                        marker, spline[0].x, spline[0].y);
   for (size_t p = 1; p + 2 < spline.size(); p += 3) {
     absl::StrAppendFormat(&out, "C%.1f %.1f %.1f %.1f %.1f %.1f", spline[p].x, spline[p].y,
                           spline[p + 1].x, spline[p + 1].y, spline[p + 2].x, spline[p + 2].y);
@@ -125,9 +128,9 @@ absl::StatusOr<std::string> PictureSvg(const Picture& picture, const std::string
   const double width = placement->width + 2 * kMargin, height = placement->height + 2 * kMargin;
   const std::string marker = absl::StrCat(id, "-head");
   std::string out = absl::StrFormat(
-      "<svg class=\"graph\" role=\"img\" aria-label=\"%s\" width=\"%.0f\" height=\"%.0f\" "
-      "viewBox=\"%.0f %.0f %.0f %.0f\">\n",
-      Escaped(title), width, height, -kMargin, -kMargin, width, height);
+      "<svg class=\"graph\" role=\"img\" aria-label=\"%s\" width=\"%.0f\" "
+      "style=\"min-width:%.0fpx\" viewBox=\"%.0f %.0f %.0f %.0f\">\n",
+      Escaped(title), width, width * kSmallestScale, -kMargin, -kMargin, width, height);
   absl::StrAppend(&out, "<defs><marker id=\"", marker,
                   "\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
                   "markerHeight=\"7\" orient=\"auto\"><path class=\"head\" "

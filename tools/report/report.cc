@@ -34,7 +34,8 @@ std::string Page(const report::ReportData& data) {
   page += report::GraphSection(data);
   page += report::RulesSection(data);
   page += report::NotesSection(data);
-  absl::StrAppend(&page, "</main>\n<script>\n", report::kTimelineJs, "</script>\n</body>\n</html>\n");
+  absl::StrAppend(&page, "</main>\n<script>\n", report::kTimelineJs,
+                  "</script>\n</body>\n</html>\n");
   return page;
 }
 
@@ -52,10 +53,12 @@ absl::Status WriteReport(const Plan& plan, const Machine& machine, const std::st
   absl::StatusOr<report::ReportData> data = report::Collect(plan, machine, summary);
   if (!data.ok()) return data.status();
   if (absl::Status s = CreateDirectory(directory); !s.ok()) return s;
-  if (absl::Status s = WriteFileAtomically(directory + "/report.html", Page(*data)); !s.ok()) return s;
+  if (absl::Status s = WriteFileAtomically(directory + "/report.html", Page(*data)); !s.ok())
+    return s;
   const std::string title =
       absl::StrCat(report::ModelName(plan), " on ", machine.name, ", one step");
-  return WriteFileAtomically(directory + "/trace.json", TraceJson(report::WholeRecord(*data), title));
+  return WriteFileAtomically(directory + "/trace.json",
+                             TraceJson(report::WholeRecord(*data), title));
 }
 
 }  // namespace tandem

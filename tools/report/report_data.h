@@ -3,10 +3,9 @@
 #ifndef TANDEM_TOOLS_REPORT_REPORT_DATA_H_
 #define TANDEM_TOOLS_REPORT_REPORT_DATA_H_
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
 #include "pcg/plan.h"
@@ -19,9 +18,9 @@ namespace tandem::report {
 struct ReportData {
   const Plan* plan = nullptr;
   const Machine* machine = nullptr;
-  nlohmann::ordered_json summary;    // an object
-  std::vector<Timeline> timelines;   // one a Program, with records
-  size_t slowest = 0;                // Program whose step is the longest: the plan's step
+  nlohmann::ordered_json summary;   // an object
+  std::vector<Timeline> timelines;  // one a Program, with records
+  size_t slowest = 0;               // Program whose step is the longest: the plan's step
   const Program& program() const { return plan->programs[slowest]; }
   const Timeline& timeline() const { return timelines[slowest]; }
 };

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tools/report/chips.h"
 #include "tools/report/flow.h"
@@ -14,6 +16,7 @@ namespace tandem::report {
 namespace {
 
 constexpr size_t kMostStored = 24;
+constexpr int kMostHops = 5;  // of a gradient between its kernel and the update
 
 // Links that a group along this axis uses: devices are numbered row-major over the spatial axes.
 std::string Links(const Mesh& mesh, size_t axis, const Machine& machine) {
@@ -58,12 +61,11 @@ std::string AxesTable(const ReportData& data) {
       "<th>Where</th><th class=\"num\">Kernels it splits</th><th class=\"num\">Collectives over it"
       "</th></tr></thead><tbody>\n";
   for (size_t a = 0; a < program.mesh.axes.size(); ++a) {
-    absl::StrAppend(&out, "<tr><th scope=\"row\">",
-                    Html({AxisChip(program.mesh, static_cast<int>(a))}), "</th><td class=\"num\">",
-                    program.mesh.axes[a].extent, "</td><td>",
-                    Escaped(Links(program.mesh, a, *data.machine)), "</td><td class=\"num\">",
-                    split[a], " of ", kernels, "</td><td class=\"num\">", collectives[a],
-                    "</td></tr>\n");
+    absl::StrAppend(
+        &out, "<tr><th scope=\"row\">", Html({AxisChip(program.mesh, static_cast<int>(a))}),
+        "</th><td class=\"num\">", program.mesh.axes[a].extent, "</td><td>",
+        Escaped(Links(program.mesh, a, *data.machine)), "</td><td class=\"num\">", split[a], " of ",
+        kernels, "</td><td class=\"num\">", collectives[a], "</td></tr>\n");
   }
   return out + "</tbody></table></div>\n";
 }
@@ -106,6 +108,32 @@ std::string LayoutText(const Layout& layout, const Mesh& mesh) {
   return out;
 }
 
+// What a state is, for people: the training graph names an optimizer's moments after the parameter.
+std::string WhatOf(const Tensor& tensor) {
+  if (tensor.role == TensorRole::kParameter) return "parameters";
+  return absl::EndsWith(tensor.name, ".m") || absl::EndsWith(tensor.name, ".v") ? "optimizer state"
+                                                                                : "other state";
+}
+
+// Whether a node passes its input on, in another type or shape: gradients go through such nodes on
+// their way to the update.
+bool PassesOn(const std::string& op) {
+  static const char* const kOps[] = {"cast",    "slice",     "pad",   "add",
+                                     "reshape", "transpose", "scale", "identity"};
+  return std::any_of(std::begin(kOps), std::end(kOps), [&](const char* o) { return op == o; });
+}
+
+// Steps of a gradient from where it was computed to the update.
+void AppendGradientSteps(const Graph& pcg, const Flow& flow, const Operand& operand, int depth,
+                         std::vector<int>& steps) {
+  if (operand.producer.valid() && depth > 0 && PassesOn(pcg.node(operand.producer).op)) {
+    for (const Operand& input : flow.nodes[operand.producer.index()].inputs) {
+      AppendGradientSteps(pcg, flow, input, depth - 1, steps);
+    }
+  }
+  steps.insert(steps.end(), operand.steps.begin(), operand.steps.end());
+}
+
 std::string StoredTable(const ReportData& data) {
   const Graph& pcg = data.plan->pcg;
   const Program& program = data.program();
@@ -127,7 +155,7 @@ std::string StoredTable(const ReportData& data) {
           pcg.tensor(origin.source).role == TensorRole::kParameter) {
         parameter = origin.stored;
       } else if (operand.producer.valid()) {
-        moved.insert(moved.end(), origin.steps.begin(), origin.steps.end());
+        AppendGradientSteps(pcg, flow, operand, kMostHops, moved);
       }
     }
     if (parameter.valid()) gradient.emplace(parameter, moved);
@@ -139,9 +167,8 @@ std::string StoredTable(const ReportData& data) {
     if (!id.valid() || id.index() >= program.buffers.size()) continue;
     const Buffer& buffer = program.buffer(id);
     const Tensor& tensor = pcg.tensor(buffer.tensor);
-    const bool parameter = tensor.role == TensorRole::kParameter;
     const std::vector<std::string> key = {
-        absl::StrCat(parameter ? "parameters" : "state", ", ", DTypeName(buffer.dtype)),
+        absl::StrCat(WhatOf(tensor), ", ", DTypeName(buffer.dtype)),
         LayoutText(buffer.layout, program.mesh), MovesOf(program, used[id]),
         MovesOf(program, gradient[id]), MovesOf(program, stored_by[id])};
     const auto [it, added] = kinds.emplace(key, Stored{});

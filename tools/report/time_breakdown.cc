@@ -69,11 +69,10 @@ std::string Bars(const std::map<std::string, double>& by_kind, double step) {
 
 std::string CategoryClass(const std::string& category) {
   static const char* const kKnown[] = {
-      "gemm",        "conv",      "attention",  "norm",       "softmax",
-      "reduction",   "pool",      "embedding",  "elementwise", "copy",
-      "optimizer",   "all-gather", "all-reduce", "reduce-scatter", "all-to-all",
-      "slice",       "unstack",   "accumulate", "stack",      "loop",
-      "launch"};
+      "gemm",       "conv",           "attention",   "norm",  "softmax",   "reduction",
+      "pool",       "embedding",      "elementwise", "copy",  "optimizer", "all-gather",
+      "all-reduce", "reduce-scatter", "all-to-all",  "slice", "unstack",   "accumulate",
+      "stack",      "loop",           "launch"};
   for (const char* known : kKnown) {
     if (category == known) return absl::StrCat("c-", known);
   }
@@ -83,12 +82,11 @@ std::string CategoryClass(const std::string& category) {
 std::string TimeSection(const ReportData& data) {
   const Timeline& t = data.timeline();
   const Breakdown& b = t.breakdown;
-  const std::vector<Part> parts = {
-      {"compute", "t-compute", b.compute, "kernels run"},
-      {"communication, exposed", "t-exposed", b.communication_exposed,
-       "compute waits for collectives"},
-      {"launches", "t-host", b.host, "everything waits for the host"},
-      {"idle", "t-idle", b.idle, ""}};
+  const std::vector<Part> parts = {{"compute", "t-compute", b.compute, "kernels run"},
+                                   {"communication, exposed", "t-exposed", b.communication_exposed,
+                                    "compute waits for collectives"},
+                                   {"launches", "t-host", b.host, "everything waits for the host"},
+                                   {"idle", "t-idle", b.idle, ""}};
   std::string out = "<p>One step of ";
   absl::StrAppend(&out, data.timelines.size() > 1 ? "the slowest class of devices" : "each device",
                   ", by the event timeline. The four parts sum to the step.</p>\n",
@@ -105,9 +103,10 @@ std::string TimeSection(const ReportData& data) {
     absl::StrAppend(&out, "<h3>Hidden or exposed</h3>\n", Stacked(split, communication),
                     Table(split, communication, "Communication"));
   }
-  out += "</div></div>\n<p class=\"hint\">Kernels and collectives are listed with the time each "
-         "takes alone, over all micro-batches; what overlaps slows each other, so the lists need "
-         "not sum to the bar above. Shares are of the step.</p>\n";
+  out +=
+      "</div></div>\n<p class=\"hint\">Kernels and collectives are listed with the time each "
+      "takes alone, over all micro-batches; what overlaps slows each other, so the lists need "
+      "not sum to the bar above. Shares are of the step.</p>\n";
   return Section("time", "Where the time goes", out);
 }
 

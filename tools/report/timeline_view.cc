@@ -66,8 +66,8 @@ const char* PhaseText(const Graph& pcg, const Program& program, int instruction)
 Json Bands(const Program& program, const Record& record) {
   std::map<int, std::pair<int64_t, int64_t>> bands;
   for (const Span& span : record.spans) {
-    const bool in_loop = span.instruction >= program.loop_begin &&
-                         span.instruction < program.loop_end;
+    const bool in_loop =
+        span.instruction >= program.loop_begin && span.instruction < program.loop_end;
     if (!in_loop || span.stream != Stream::kCompute) continue;
     const int64_t start = Nanoseconds(span.start_seconds), end = Nanoseconds(span.end_seconds);
     const auto [it, added] = bands.emplace(span.micro_batch, std::make_pair(start, end));
@@ -117,8 +117,8 @@ Json TimelineJson(const ReportData& data) {
       name_of.push_back(names.At(span->name));
       category.push_back(categories.At(span->category));
       micro.push_back(span->micro_batch);
-      phase.push_back(phases.At(
-          PhaseText(data.plan->pcg, data.plan->programs[row.first], span->instruction)));
+      phase.push_back(
+          phases.At(PhaseText(data.plan->pcg, data.plan->programs[row.first], span->instruction)));
     }
     lane["start"] = std::move(start);
     lane["length"] = std::move(length);
@@ -182,7 +182,8 @@ std::string TimelineSection(const ReportData& data) {
       "<p id=\"picked\" class=\"hint\" aria-live=\"polite\">Drag to move, pinch or Ctrl + wheel to "
       "zoom, double-click to zoom in; arrow keys and + − 0 work too. Click a span to keep it "
       "here.</p>\n",
-      Legend(data), "<noscript><p>The timeline needs JavaScript; everything else on this page does "
+      Legend(data),
+      "<noscript><p>The timeline needs JavaScript; everything else on this page does "
       "not.</p></noscript>\n<script type=\"application/json\" id=\"timeline-data\">",
       ScriptJson(TimelineJson(data)), "</script>\n");
   return Section("timeline", "Timeline", out);

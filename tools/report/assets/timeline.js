@@ -11,7 +11,7 @@
   var picked = document.getElementById('picked');
   var find = document.getElementById('find');
   var colourBy = document.getElementById('colour');
-  var RULER = 22, BAND = 18, ROW = 26, GAP = 6, LABEL = 14, LOCAL = ['slice', 'unstack', 'accumulate', 'stack'];
+  var RULER = 22, BAND = (data.bands[0] || []).length ? 18 : 0, ROW = 26, GAP = 6, LABEL = 14, LOCAL = ['slice', 'unstack', 'accumulate', 'stack'];
   var lanes = data.lanes.map(function (lane) {
     var n = lane.start.length, start = new Float64Array(n), end = new Float64Array(n), at = 0;
     for (var i = 0; i < n; ++i) {
@@ -74,17 +74,37 @@
   function matched(lane, i) { return !matches || matches[lane.names[i]] || matches[-1 - lane.categories[i]]; }
 
   function drawRow(context, lane, y, h, w, t0, t1, text) {
-    var scale = w / (t1 - t0), drawn = -1, n = lane.start.length;
+    var scale = w / (t1 - t0), n = lane.start.length, pixel = -1, covered = 0, longest = 0, colour = '', alpha = 1;
     context.fillStyle = style.wash;
     context.fillRect(0, y, w, h);
+    // Spans narrower than a pixel are drawn together: as strong as they fill it, in the longest one's colour.
+    function flush() {
+      if (pixel < 0) return;
+      context.globalAlpha = alpha * Math.max(0.25, Math.min(1, covered));
+      context.fillStyle = colour;
+      context.fillRect(pixel, y, 1, h);
+      pixel = -1;
+    }
     for (var i = firstEndingAfter(lane, t0); i < n && lane.start[i] < t1; ++i) {
       var x0 = Math.max(0, (lane.start[i] - t0) * scale), x1 = Math.min(w, (lane.end[i] - t0) * scale);
+      var shown = matched(lane, i);
       if (x1 - x0 < 1) {
-        if (Math.floor(x0) === drawn && !(matches && matched(lane, i))) continue;
-        x0 = drawn = Math.floor(x0);
-        x1 = x0 + 1;
+        if (Math.floor(x0) !== pixel) {
+          flush();
+          pixel = Math.floor(x0);
+          covered = longest = 0;
+          alpha = matches ? 0.13 : 1;
+        }
+        covered += x1 - x0;
+        if (x1 - x0 >= longest || (matches && shown && alpha < 1)) {
+          longest = x1 - x0;
+          colour = colourOf(lane, i);
+        }
+        if (matches && shown) { alpha = 1; covered = 1; }
+        continue;
       }
-      context.globalAlpha = matched(lane, i) ? 1 : 0.13;
+      flush();
+      context.globalAlpha = shown ? 1 : 0.13;
       context.fillStyle = colourOf(lane, i);
       context.fillRect(x0, y, x1 - x0 > 3 ? x1 - x0 - 0.7 : x1 - x0, h);
       if (text && x1 - x0 > 46) {
@@ -97,6 +117,7 @@
         context.restore();
       }
     }
+    flush();
     context.globalAlpha = 1;
   }
   function light(colour) {
