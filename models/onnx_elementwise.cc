@@ -352,8 +352,11 @@ absl::Status IsNaN(OnnxCall& call) {
   OnnxContext& c = call.c;
   auto id = c.ToTensor(call.in[0]);
   if (!id.ok()) return id.status();
-  // The guard of a softmax whose rows are provably not fully masked.
-  if (c.FinitenessOf(*id) != Finiteness::kUnknown) {
+  // The guard of a softmax whose rows are provably not fully masked; what else holds NaN, the data
+  // says.
+  const NodeId producer = c.graph.tensor(*id).producer;
+  if (producer.valid() && c.graph.node(producer).op == "softmax" &&
+      c.FinitenessOf(*id) == Finiteness::kFinite) {
     return call.Give(c.Known(c.Shape(call.in[0]), DType::kBool, c.formulas.Number(0)));
   }
   return call.Give(c.Emit("isnan", {}, {*id}));
@@ -390,6 +393,48 @@ absl::Status Where(OnnxCall& call) {
                                          : Finiteness::kUnknown;
   }
   return call.Give(result);
+}
+
+// Operators of two operands that Tandem has no built-in for.
+absl::Status PairByText(OnnxCall& call) {
+  OnnxContext& c = call.c;
+  if (call.in.size() != 2) return c.Error("needs two operands");
+  const bool mod = call.node.op_type() == "Mod";
+  const bool truncated = mod && call.Int("fmod", 0) != 0;
+  const std::string body =
+      !mod ? "select(x[i] == y[i], 0, 1)"
+      : truncated
+          ? "x[i] - y[i] * sign(x[i] / y[i]) * floor(abs(x[i] / y[i]))"
+          : "x[i] - y[i] * floor(x[i] / y[i])";
+  auto name = c.Define(truncated ? "remainder" : mod ? "modulo" : "exclusive_or",
+                       absl::StrCat("(x[d..?], y[d..?]) -> out[d..]", mod ? "" : ": bool",
+                                    " { out[i] = ", body, " }"));
+  if (!name.ok()) return name.status();
+  return call.Give(Binary(call, *name, call.in[0], call.in[1], false, ""));
+}
+
+// The lower or upper triangle of a tensor: the rest becomes 0.
+absl::Status Trilu(OnnxCall& call) {
+  OnnxContext& c = call.c;
+  FormulaArena& f = c.formulas;
+  const Dims shape = c.Shape(call.in[0]);
+  if (shape.size() < 2) return c.Error("needs two dims");
+  const auto k = call.has(1) ? c.Uniform(call.in[1]) : std::optional<double>(0);
+  if (!k) return c.Unsupported("the diagonal is computed from the data");
+  const int row = f.Index(0), column = f.Index(1);
+  const int reach = f.Call("add", {row, f.Number(*k)});
+  const int keep = call.Int("upper", 1) != 0 ? f.Call("le", {reach, column})
+                                             : f.Call("le", {column, reach});
+  const OnnxValue mask = c.Known({shape[shape.size() - 2], shape.back()}, DType::kBool, keep);
+  auto condition = c.ToTensor(mask);
+  if (!condition.ok()) return condition.status();
+  auto x = c.ToTensor(call.in[0]);
+  if (!x.ok()) return x.status();
+  auto zero = c.ToTensor(c.KnownScalar(0, call.in[0].dtype));
+  if (!zero.ok()) return zero.status();
+  OnnxContext::EmitOptions emit;
+  emit.dtypes = {call.in[0].dtype};
+  return call.Give(c.Emit("where", {}, {*condition, *x, *zero}, emit));
 }
 
 constexpr char kAdd[] = "add", kSub[] = "sub", kMul[] = "mul", kDiv[] = "div", kPow[] = "pow";
@@ -447,6 +492,8 @@ void AddElementwiseHandlers(OnnxHandlers* handlers) {
   h["Cast"] = h["CastLike"] = Cast;
   h["IsNaN"] = IsNaN;
   h["Where"] = Where;
+  h["Mod"] = h["Xor"] = PairByText;
+  h["Trilu"] = Trilu;
   for (const TextOp& op : TextOps()) h[op.onnx] = ByText;
 }
 

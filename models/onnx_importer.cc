@@ -122,7 +122,6 @@ class Importer {
         if (extent == 0 && !shape_only && !value.known()) return c_.Error("an empty operand");
       }
     }
-    static const std::vector<std::string> kNoOperands = {"Constant"};
     if (call.in.empty() && call.node.op_type() != "Constant" &&
         call.node.op_type() != "SequenceConstruct") {
       return c_.Error("has no operands");
@@ -313,12 +312,13 @@ const OnnxHandlers& AllOnnxHandlers() {
     AddElementwiseHandlers(map);
     AddContractionHandlers(map);
     AddMovementHandlers(map);
+    AddSlicingHandlers(map);
     AddReductionHandlers(map);
     AddNormalizationHandlers(map);
     AddWindowHandlers(map);
     AddGatherHandlers(map);
     // Folded only: their operands must be known.
-    for (const char* op : {"Range", "ConstantOfShape", "NonZero", "Trilu", "Mod", "Xor"}) {
+    for (const char* op : {"Range", "ConstantOfShape", "NonZero"}) {
       map->emplace(op, [](OnnxCall& call) {
         return call.c.Unsupported("its operands are computed from the data");
       });

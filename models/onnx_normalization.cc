@@ -158,6 +158,9 @@ absl::Status Dropout(OnnxCall& call) {
   OnnxContext& c = call.c;
   double ratio = call.Float("ratio", 0.5);
   if (call.has(1)) ratio = c.Uniform(call.in[1]).value_or(0);
+  if (call.has(2) && !c.Uniform(call.in[2])) {
+    return c.Unsupported("whether it trains is computed from the data; export it as a constant");
+  }
   const bool training = call.has(2) && c.Uniform(call.in[2]).value_or(0) != 0;
   if (call.out.size() > 1) {
     call.out[1] = c.Known(c.Shape(call.in[0]), DType::kBool, c.formulas.Number(1));

@@ -48,6 +48,7 @@ void AddMovementHandlers(OnnxHandlers* handlers);
 void AddReductionHandlers(OnnxHandlers* handlers);
 void AddNormalizationHandlers(OnnxHandlers* handlers);
 void AddWindowHandlers(OnnxHandlers* handlers);
+void AddSlicingHandlers(OnnxHandlers* handlers);
 void AddGatherHandlers(OnnxHandlers* handlers);
 const OnnxHandlers& AllOnnxHandlers();
 
