@@ -94,6 +94,22 @@ output: "y")");
   CHECK(graph->nodes[0].op == "my_op");
 }
 
+TEST_CASE("the manual's model loads") {
+  const auto manual = ReadFile("docs/formats.md");
+  INFO(manual.status());
+  REQUIRE(manual.ok());
+  const std::string fence = "```textproto model\n";
+  const size_t begin = manual->find(fence);
+  REQUIRE(begin != std::string::npos);
+  const size_t end = manual->find("```", begin + fence.size());
+  const std::string text = manual->substr(begin + fence.size(), end - begin - fence.size());
+  const auto graph = LoadModel(Written("manual.textproto", text), {}, nullptr);
+  INFO(graph.status());
+  REQUIRE(graph.ok());
+  CHECK(graph->nodes.size() == 5);
+  CHECK(PlainShape(graph->tensor(graph->outputs[0]).shape) == std::vector<int64_t>{8, 4});
+}
+
 TEST_CASE("what is no model is refused with a remedy") {
   CHECK(Has(ErrorOf("no-such-model"), "bert-large"));
   CHECK(Has(ErrorOf(Written("empty.onnx", "")), "empty.onnx"));
