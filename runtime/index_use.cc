@@ -41,6 +41,9 @@ class Uses {
   void Visit(ExprId id) {
     const ExprNode& e = op_.exprs[id];
     if (e.kind == ExprKind::kVar) as_value[SizeOf(e.ref)] = true;
+    if (e.kind == ExprKind::kReduce && e.name == "argmax") {
+      for (const BoundVar& b : e.bound) as_value[SizeOf(b.var)] = true;  // its result is an index
+    }
     if (e.kind != ExprKind::kRead) {
       for (ExprId arg : e.args) Visit(arg);
       return;

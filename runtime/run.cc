@@ -1,6 +1,7 @@
 #include "runtime/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -61,6 +62,24 @@ absl::Status CheckBackend(const std::string& name) {
                    "), but this version executes Programs on the CPU only; use --backend cpu"));
 }
 
+// float32 holds whole numbers up to 2^24.
+absl::Status CheckIndices(const Plan& plan, const Sources& sources, DType dtype) {
+  if (dtype == DType::kF64) return absl::OkStatus();
+  for (const Tensor& tensor : plan.pcg.tensors) {
+    if (tensor.producer.valid() || IsFloat(tensor.dtype)) continue;
+    const SourceRule& rule = sources.rule(tensor.name);
+    double most = rule.kind == SourceRule::Kind::kInteger ? rule.a : 0;
+    if (rule.given != nullptr) {
+      for (double value : *rule.given) most = std::max(most, std::abs(value));
+    }
+    if (most <= 1 << 24) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", tensor.name, "' holds numbers up to ", most,
+        ", which fp32 does not hold exactly; run with --dtype fp64"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRanks(const Plan& plan, int64_t ranks) {
   if (plan.programs.empty()) {
     return absl::InvalidArgumentError(
@@ -104,6 +123,7 @@ absl::StatusOr<RunResult> RunPlan(const Plan& plan, const RunOptions& options) {
   absl::StatusOr<DType> dtype =
       ExecutedType(plan, options, options.check || !data.outputs.empty(), result.notes);
   if (!dtype.ok()) return dtype.status();
+  if (absl::Status s = CheckIndices(plan, *sources, *dtype); !s.ok()) return s;
   ExecutionOptions execution;
   execution.steps = options.steps;
   execution.dtype = *dtype;
