@@ -45,17 +45,19 @@ inline __attribute__((always_inline)) void TileBody(const T* a, const T* b, int6
   __builtin_memcpy(tile, sums, sizeof(sums));
 }
 
+// Versions are chosen while the program is loaded, when a sanitizer is not there yet.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define TANDEM_TILE_VERSIONS
+#else
+#define TANDEM_TILE_VERSIONS __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+
 // The same operations in the same order on every machine (no fused multiply-add): only their number
 // at a time differs.
-__attribute__((target_clones("avx512f", "avx2", "default"))) void Tile(const double* a,
-                                                                       const double* b,
-                                                                       int64_t depth,
-                                                                       double* tile) {
+TANDEM_TILE_VERSIONS void Tile(const double* a, const double* b, int64_t depth, double* tile) {
   TileBody(a, b, depth, tile);
 }
-__attribute__((target_clones("avx512f", "avx2", "default"))) void Tile(const float* a,
-                                                                       const float* b,
-                                                                       int64_t depth, float* tile) {
+TANDEM_TILE_VERSIONS void Tile(const float* a, const float* b, int64_t depth, float* tile) {
   TileBody(a, b, depth, tile);
 }
 
