@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/library_threads.h"
 
 namespace tandem {
 namespace {
@@ -40,10 +41,17 @@ class Operand {
   bool written_ = false;
 };
 
+double FlopsOf(const ConvShape& s) {
+  double flops = 2.0 * static_cast<double>(s.batch * s.groups * s.in * s.out);
+  for (const ConvShape::Spatial& d : s.spatial) flops *= static_cast<double>(d.y * d.taps);
+  return flops;
+}
+
 class OneDnnConv : public ConvKernel {
  public:
   explicit OneDnnConv(const ConvShape& s)
-      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+      : flops_(FlopsOf(s)), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    const LibraryThreads threads(flops_);
     Dims x = {s.batch, s.groups * s.in}, f = {s.out, s.in}, y = {s.batch, s.groups * s.out};
     Dims x_strides = {s.x_batch_stride, s.x_channel_stride};
     Dims f_strides = {s.f_out_stride, s.f_in_stride};
@@ -110,6 +118,7 @@ class OneDnnConv : public ConvKernel {
   }
 
   absl::Status Run(float* x, float* f, float* y) override {
+    const LibraryThreads threads(flops_);
     try {
       std::unordered_map<int, dnnl::memory> arguments;
       arguments.emplace(x_arg_, x_.Before(x, stream_));
@@ -125,6 +134,7 @@ class OneDnnConv : public ConvKernel {
   }
 
  private:
+  const double flops_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   dnnl::primitive primitive_;

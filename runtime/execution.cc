@@ -12,11 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/library_threads.h"
 #include "runtime/rank_executor.h"
 #include "runtime/thread_communicator.h"
-
-// Of libgomp, which oneDNN brings: threads of the calling thread's parallel regions.
-extern "C" void omp_set_num_threads(int threads);
 
 namespace tandem {
 namespace {
@@ -100,7 +98,7 @@ class Run {
 
   void RunRank(int rank) {
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-    omp_set_num_threads(std::max(1, cores / static_cast<int>(ranks_.size())));
+    SetLibraryThreads(cores / static_cast<int>(ranks_.size()));
     absl::Status status;
     try {
       status = Steps(rank);

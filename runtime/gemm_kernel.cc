@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/library_threads.h"
 
 namespace tandem {
 namespace {
@@ -151,6 +152,7 @@ absl::Status GemmKernel<T>::Run(const T* a, const T* b, T* c) {
   const int64_t lda = a_by_rows ? RowStride(m_, k_, 0) : RowStride(k_, m_, 0);
   const int64_t ldb = b_by_rows ? RowStride(k_, n_, 1) : RowStride(n_, k_, 1);
   const int64_t ldc = rows ? RowStride(m_, n_, 2) : RowStride(n_, m_, 2);
+  const LibraryThreads threads(2.0 * static_cast<double>(m_.extent * n_.extent * k_.extent));
   absl::Status status;
   ForEachPoint(loops_, [&](int64_t block_a, int64_t block_b, int64_t block_c) {
     T beta = 0;
