@@ -1,0 +1,118 @@
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "models/load_model.h"
+#include "models/model_summary.h"
+#include "models/zoo.h"
+#include "pcg/plan.h"
+#include "tools/cli/command.h"
+#include "tools/cli/inputs.h"
+
+namespace tandem::cli {
+namespace {
+
+int List(bool json) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const ZooEntry& e : ZooEntries()) {
+    if (json) {
+      all.push_back({{"name", e.name}, {"description", e.description},
+                     {"default_batch", e.default_batch}});
+    } else {
+      std::cout << absl::StrFormat("%-14s %s\n", e.name, e.description);
+    }
+  }
+  if (json) std::cout << all.dump(2) << "\n";
+  return kDone;
+}
+
+int Show(const ModelInput& input, bool json, bool tensors) {
+  ImportReport report;
+  absl::StatusOr<Graph> graph = input.Load(&report);
+  if (!graph.ok()) {
+    // What is unsupported is still worth a summary.
+    if (json && !report.unsupported.empty()) std::cout << ToJson(SummarizeReport(report)) << "\n";
+    return Fail(graph.status());
+  }
+  absl::StatusOr<ModelSummary> s = Summarize(*graph, &report);
+  if (!s.ok()) return Fail(s.status());
+  if (json) {
+    std::cout << ToJson(*s) << "\n";
+    return kDone;
+  }
+  std::cout << absl::StrFormat(
+      "%s: %d nodes, %d parameters (%d trainable, %.2f MiB), %.4g forward FLOPs\n", graph->name,
+      s->nodes, s->parameters, s->trainable_parameters,
+      static_cast<double>(s->parameter_bytes) / (1024.0 * 1024), s->forward_flops);
+  for (const auto& [ports, what] : {std::make_pair(&s->inputs, "input"),
+                                    std::make_pair(&s->outputs, "output")}) {
+    for (const ModelSummary::Port& p : *ports) {
+      std::cout << absl::StrFormat("  %-7s %s %s [%s]\n", what, p.name, p.dtype,
+                                   absl::StrJoin(p.shape, ", "));
+    }
+  }
+  for (const std::string& note : s->notes) std::cout << "note: " << note << "\n";
+  if (tensors) {
+    for (const Tensor& t : graph->tensors) {
+      if (t.producer.valid() || t.role == TensorRole::kInput) continue;
+      const char* role = t.role == TensorRole::kParameter ? "parameter"
+                         : t.role == TensorRole::kState   ? "state"
+                                                          : "constant";
+      std::cout << absl::StrFormat("  %-9s %s [%s] %s\n", role, t.name,
+                                   absl::StrJoin(PlainShape(t.shape), ", "), t.note);
+    }
+  }
+  return kDone;
+}
+
+int Emit(const ModelInput& input, const std::string& out) {
+  ImportReport report;
+  absl::StatusOr<Graph> graph = input.Load(&report);
+  if (!graph.ok()) return Fail(graph.status());
+  absl::StatusOr<std::string> bytes =
+      absl::EndsWith(out, ".textproto") ? GraphToText(*graph) : SerializeGraph(*graph);
+  if (!bytes.ok()) return Fail(bytes.status());
+  std::ofstream file(out, std::ios::binary);
+  file << *bytes;
+  file.close();
+  if (!file) return Fail(absl::InvalidArgumentError(out + ": cannot be written"));
+  return kDone;
+}
+
+}  // namespace
+
+void AddModels(CLI::App& app, Chosen& chosen) {
+  CLI::App* models = app.add_subcommand("models", "The zoo, and what model files contain.");
+  models->require_subcommand(1);
+  auto json = std::make_shared<bool>(false);
+  auto input = std::make_shared<ModelInput>();
+  CLI::App* list =
+      models->add_subcommand("list", "The zoo.\nExample: tandem models list");
+  list->add_flag("--json", *json, "Prints JSON");
+  list->callback([json, &chosen] { chosen.body = [json] { return List(*json); }; });
+  auto tensors = std::make_shared<bool>(false);
+  CLI::App* show = models->add_subcommand(
+      "show", "What a model contains: sizes, parameters, FLOPs, what is unsupported.\n"
+              "Example: tandem models show model.onnx");
+  input->Add(*show);
+  show->add_flag("--json", *json, "Prints JSON");
+  show->add_flag("--tensors", *tensors, "Each stored tensor, what it was taken for, and why");
+  show->callback([=, &chosen] {
+    chosen.body = [=] { return Show(*input, *json, *tensors); };
+  });
+  auto out = std::make_shared<std::string>();
+  auto emitted = std::make_shared<ModelInput>();
+  CLI::App* emit = models->add_subcommand(
+      "emit", "Writes a model as protobuf (.pb) or text (.textproto).\n"
+              "Example: tandem models emit bert-large --out bert.pb");
+  emitted->Add(*emit);
+  emit->add_option("--out", *out, "File to write")->required();
+  emit->callback([=, &chosen] { chosen.body = [=] { return Emit(*emitted, *out); }; });
+}
+
+}  // namespace tandem::cli
