@@ -179,10 +179,14 @@ class Search {
       // Recompute no more blocks than needed.
       if (found->recomputed_blocks > 1) {
         int low = 0, high = found->recomputed_blocks;
+        std::vector<int64_t> winner;
+        for (const MeshAxis& a : found->strategy.mesh.axes) {
+          if (!a.temporal) winner.push_back(a.extent);
+        }
         for (int round = 0; round < 3 && high - low > 1; ++round) {
           const int mid = (low + high) / 2;
           absl::StatusOr<std::optional<Evaluated>> fewer = Try(
-              form, {saving.micro_batches, mid}, blocks, kinds, meshes, reason, least_bytes);
+              form, {saving.micro_batches, mid}, blocks, kinds, {winner}, reason, least_bytes);
           if (!fewer.ok()) return fewer.status();
           if (*fewer) {
             if ((*fewer)->timeline.step_seconds < found->timeline.step_seconds) {

@@ -110,6 +110,7 @@ absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& 
     }
     if (absl::Status s = add(node, false, inputs); !s.ok()) return s;
   }
+  out.inputs.clear();  // AddSource lists them, in another order
   for (TensorId t : training.inputs) out.inputs.push_back(map[t.index()]);
   for (TensorId t : training.outputs) out.outputs.push_back(map[t.index()]);
   if (training.loss) out.loss = map[training.loss->index()];

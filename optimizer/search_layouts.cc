@@ -25,6 +25,8 @@ constexpr double kTiePriceSecondsPerByte = 1e-15;
 // The search's memory is a sum over tensors, the timeline's follows liveness. Where they differ, the
 // sum's limit is moved and the problem solved again, this many times at most.
 constexpr int kMemoryRounds = 4;
+// What overlap may gain: the timeline of a plan is not faster than its cost by more than this.
+constexpr double kDropFactor = 1.25;
 constexpr int kMaxMemorySolves = 8;
 
 bool Better(const Evaluated& a, const Evaluated& b) {
@@ -65,6 +67,7 @@ class MeshSearch {
     double memory_bytes = 0;
     double bound_seconds = 0;
     int64_t steps = 0;
+    bool dropped = false;
   };
 
   // The fastest plan if it is small enough, else the fastest within the limit, else the smallest.
@@ -72,19 +75,25 @@ class MeshSearch {
     solver::SolveOptions options;
     options.price_seconds_per_byte = kTiePriceSecondsPerByte;
     options.cancel = search_.options->cancel;
+    // A mesh that cannot come near the best plan so far even by its bound is dropped at once.
+    if (result_.best && result_.best->fits) {
+      options.incumbent_seconds = kDropFactor * result_.best->objective_seconds;
+    }
     absl::StatusOr<solver::SolveResult> free = solver::SolveRepeated(problem, options);
     if (!free.ok()) return free.status();
     Solution out{std::move(free->plan), free->seconds, free->memory_bytes,
                  free->lower_bound_seconds - kTiePriceSecondsPerByte * free->memory_bytes,
                  free->steps.sweeps};
-    if (out.memory_bytes <= limit || limit <= 0) return out;
+    out.dropped = free->status == solver::SolveStatus::kDropped;
+    if (out.dropped || out.memory_bytes <= limit || limit <= 0) return out;
     solver::MemoryOptions within;
     within.solve = options;
     within.max_solves = kMaxMemorySolves;
     absl::StatusOr<solver::MemoryResult> m = solver::SolveWithinMemory(problem, limit, within);
     if (!m.ok()) return m.status();
     out = {std::move(m->plan), m->seconds, m->memory_bytes,
-           std::max(out.bound_seconds, m->lower_bound_seconds), out.steps + m->steps.sweeps};
+           std::max(out.bound_seconds, m->lower_bound_seconds), out.steps + m->steps.sweeps,
+           m->status == solver::MemoryStatus::kDropped};
     return out;
   }
 
@@ -109,6 +118,7 @@ class MeshSearch {
       absl::StatusOr<Solution> solved = Solve(problem->problem, limit);
       if (!solved.ok()) return solved.status();
       result_.steps += solved->steps;
+      if (solved->dropped) return absl::OkStatus();
       if (!solver::IsPermitted(problem->problem, solved->plan)) {
         result_.reason = absl::StrCat("no layout of mesh ", MeshName(mesh), " is permitted");
         return absl::OkStatus();

@@ -20,9 +20,7 @@ TensorId GraphMaker::Input(const std::string& name, std::vector<int64_t> shape, 
   t.role = TensorRole::kInput;
   t.dtype = dtype;
   for (int64_t e : shape) t.shape.push_back({e});
-  const TensorId id = graph_.AddSource(std::move(t));
-  graph_.inputs.push_back(id);
-  return id;
+  return graph_.AddSource(std::move(t));
 }
 
 TensorId GraphMaker::Parameter(const std::string& name, std::vector<int64_t> shape) {

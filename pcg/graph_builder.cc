@@ -23,9 +23,7 @@ TensorId GraphBuilder::Source(const std::string& name, const std::vector<int64_t
 
 TensorId GraphBuilder::Input(const std::string& name, const std::vector<int64_t>& shape,
                              DType dtype) {
-  const TensorId id = Source(name, shape, TensorRole::kInput, dtype, "");
-  graph_.inputs.push_back(id);
-  return id;
+  return Source(name, shape, TensorRole::kInput, dtype, "");
 }
 
 TensorId GraphBuilder::Parameter(const std::string& name, const std::vector<int64_t>& shape,

@@ -1,11 +1,14 @@
 #include "substitutions/apply.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <set>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "pcg/symbolic_attribute.h"
 #include "substitutions/attr_expression.h"
 
 namespace tandem {
@@ -31,6 +34,24 @@ absl::StatusOr<std::vector<int64_t>> Extents(const std::vector<RuleDim>& dims, c
       extent *= it->second;
     }
     out.push_back(extent);
+  }
+  return out;
+}
+
+// Every whole occurrence of `name` in `expression`.
+std::string ReplaceName(const std::string& expression, const std::string& name,
+                        const std::string& text) {
+  std::string out;
+  auto part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (size_t i = 0; i < expression.size();) {
+    const size_t end = i + name.size();
+    if (expression.compare(i, name.size(), name) == 0 && (i == 0 || !part(expression[i - 1])) &&
+        (end >= expression.size() || !part(expression[end]))) {
+      out += text;
+      i = end;
+    } else {
+      out += expression[i++];
+    }
   }
   return out;
 }
@@ -62,7 +83,8 @@ absl::StatusOr<AttrValue> TargetAttribute(const RuleAttr& attr, const Match& mat
         if (const int64_t* i = std::get_if<int64_t>(&var->second)) return static_cast<double>(*i);
         integral = false;
         if (const double* d = std::get_if<double>(&var->second)) return *d;
-        return std::nullopt;
+        const std::optional<SymbolicAttribute> symbol = AsSymbolic(var->second);
+        return symbol ? std::optional<double>(symbol->representative) : std::nullopt;
       });
   if (!value) {
     return absl::InvalidArgumentError(
@@ -70,7 +92,25 @@ absl::StatusOr<AttrValue> TargetAttribute(const RuleAttr& attr, const Match& mat
   }
   integral &= attr.expression.find('.') == std::string::npos && *value == static_cast<double>(
                                                                     static_cast<int64_t>(*value));
-  return integral ? AttrValue(static_cast<int64_t>(*value)) : AttrValue(*value);
+  if (integral) return AttrValue(static_cast<int64_t>(*value));
+  // The value as the expression it is: the product of two doubles need not be a double, and the
+  // proof is about what the rule says, not about its rounding.
+  std::string exact = attr.expression;
+  for (const std::string& name : NamesIn(attr.expression)) {
+    std::string text;
+    auto var = match.variables.find(name);
+    if (var == match.variables.end()) {
+      text = absl::StrCat(match.sizes.at(name));
+    } else if (const double* d = std::get_if<double>(&var->second)) {
+      text = absl::StrFormat("(%.17g)", *d);
+    } else if (const int64_t* i = std::get_if<int64_t>(&var->second)) {
+      text = absl::StrCat("(", *i, ")");
+    } else {
+      text = absl::StrCat("(", AsSymbolic(var->second)->expression, ")");
+    }
+    exact = ReplaceName(exact, name, text);
+  }
+  return AttrValue(absl::StrFormat("$%s=%.17g", exact, *value));
 }
 
 // Copies a graph node by node, with some regions replaced.
@@ -98,6 +138,7 @@ class Rewriter {
       if (replaced_.count(n)) continue;
       if (absl::Status s = Copy(before_.nodes[n]); !s.ok()) return s;
     }
+    g.inputs.clear();  // AddSource lists them, in another order
     for (TensorId t : before_.inputs) g.inputs.push_back(map_[t.index()]);
     for (TensorId t : before_.outputs) g.outputs.push_back(map_[t.index()]);
     if (before_.loss) g.loss = map_[before_.loss->index()];

@@ -140,7 +140,6 @@ class Builder {
       t.dtype = input.integer ? DType::kI64 : DType::kF64;
       t.shape = ShapeOf(input.dims);
       tensors[input.name] = graph.AddSource(std::move(t));
-      graph.inputs.push_back(tensors[input.name]);
     }
     for (const RuleStatement& s : side) {
       Node node;

@@ -163,7 +163,11 @@ class Prover {
     if (original_.outputs.size() != rewritten_.outputs.size() ||
         original_.inputs.size() != rewritten_.inputs.size() ||
         original_.updates.size() != rewritten_.updates.size()) {
-      Fail(rewritten_.name, true, "has another number of inputs, outputs or state updates");
+      Fail(rewritten_.name, true,
+           absl::StrCat("has ", rewritten_.inputs.size(), " inputs, ", rewritten_.outputs.size(),
+                        " outputs and ", rewritten_.updates.size(), " state updates; the original ",
+                        original_.inputs.size(), ", ", original_.outputs.size(), " and ",
+                        original_.updates.size()));
       return;
     }
     for (size_t i = 0; i < original_.outputs.size(); ++i) {

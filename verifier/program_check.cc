@@ -195,8 +195,7 @@ class Checker {
       for (BufferId b : ins.inputs) {
         Check(state_[b.index()] != State::kFreed && state_[b.index()] != State::kEmpty,
               absl::StrCat("frees ", Name(b), ", which holds nothing"));
-        const BufferRole role = p_.buffer(b).role;
-        Check(role != BufferRole::kParameter && role != BufferRole::kState,
+        Check(std::find(p_.states.begin(), p_.states.end(), b) == p_.states.end(),
               absl::StrCat("frees the stored state ", Name(b)));
         state_[b.index()] = State::kFreed;
       }
