@@ -1,0 +1,276 @@
+// The verifier proves plans as they are, and finds planted errors, each at its instruction.
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <optional>
+
+#include "models/zoo.h"
+#include "optimizer/make_plan.h"
+#include "optimizer/optimize.h"
+#include "verifier/plan_proof.h"
+#include "verifier/split_proof.h"
+
+namespace tandem {
+namespace {
+
+Plan MakeOrFail(const std::string& model, const std::string& force, int64_t ranks,
+                std::vector<int64_t> mesh, int64_t micro_batches) {
+  static auto* prover = new SplitProver();
+  const ProvedRuleSet rules({}, [](const OpInstance& instance, const SplitRow& row) {
+    return IsProved(prover->Prove(instance, row));
+  });
+  const auto forward = ZooModel(model);
+  if (!forward.ok()) FAIL(forward.status().message());
+  const auto machine = LoadMachine("cpu", {.nodes = std::nullopt, .devices = ranks});
+  if (!machine.ok()) FAIL(machine.status().message());
+  OptimizeOptions options;
+  options.training.optimizer = "adam";
+  options.force = force;
+  options.mesh = std::move(mesh);
+  options.micro_batches = micro_batches;
+  options.baselines = false;
+  const auto r = Optimize(*forward, rules, *machine, options);
+  if (!r.ok()) FAIL(r.status().message());
+  const auto plan = MakePlan(model, "", *forward, options, *r);
+  if (!plan.ok()) FAIL(plan.status().message());
+  return *plan;
+}
+
+const Plan& Mixed() {
+  static const auto* plan = new Plan(MakeOrFail("bert-tiny", "mixed", 6, {3, 2}, 1));
+  return *plan;
+}
+const Plan& Sharded() {
+  static const auto* plan = new Plan(MakeOrFail("mlp-tiny", "fsdp", 4, {}, 1));
+  return *plan;
+}
+const Plan& Accumulating() {
+  static const auto* plan = new Plan(MakeOrFail("mlp-tiny", "data", 2, {}, 3));
+  return *plan;
+}
+
+using Predicate = std::function<bool(const Instruction&)>;
+
+std::optional<int> FirstIndex(const Program& p, const Predicate& match) {
+  for (size_t i = 0; i < p.instructions.size(); ++i) {
+    if (match(p.instructions[i])) return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
+// Plants an error at the first instruction that matches. `located`: the verifier must name that
+// instruction, or for errors that show only where the value is used, some later one.
+struct Fault {
+  const char* name;
+  const Plan& (*plan)();
+  Predicate match;
+  std::function<bool(Program&, int)> plant;  // false: not possible here
+  bool exact = true;
+};
+
+bool IsStep(const Instruction& i, StepKind step) {
+  return (i.kind == InstructionKind::kCollective || i.kind == InstructionKind::kLocal ||
+          i.kind == InstructionKind::kLoop) &&
+         i.step == step;
+}
+
+// Readers of a buffer from `from` on take another one.
+void Redirect(Program& p, size_t from, BufferId old, BufferId fresh) {
+  for (size_t i = from; i < p.instructions.size(); ++i) {
+    for (BufferId& b : p.instructions[i].inputs) {
+      if (b == old && p.instructions[i].kind != InstructionKind::kFree) b = fresh;
+    }
+  }
+}
+
+std::vector<Fault> Faults() {
+  auto kernel = [](const char* op) {
+    return [op](const Instruction& i) {
+      return i.kind == InstructionKind::kKernel && i.op == op;
+    };
+  };
+  auto step = [](StepKind kind) {
+    return [kind](const Instruction& i) { return IsStep(i, kind); };
+  };
+  auto store = [](const Instruction& i) { return i.kind == InstructionKind::kStoreState; };
+  std::vector<Fault> faults;
+  for (StepKind kind : {StepKind::kAllReduce, StepKind::kAllGather}) {
+    faults.push_back({"a collective is missing", Mixed, step(kind), [](Program& p, int at) {
+                        const Instruction gone = p.instructions[static_cast<size_t>(at)];
+                        Redirect(p, static_cast<size_t>(at) + 1, gone.outputs[0], gone.inputs[0]);
+                        p.instructions.erase(p.instructions.begin() + at);
+                        return true;
+                      }, false});
+    faults.push_back({"a collective is over the wrong group", Mixed, step(kind),
+                      [](Program& p, int at) {
+                        auto& axes = p.instructions[static_cast<size_t>(at)].axes;
+                        if (axes.size() != 1) return false;
+                        axes[0] = 1 - axes[0];
+                        return true;
+                      }});
+  }
+  faults.push_back({"all-reduce with the wrong operator", Mixed, step(StepKind::kAllReduce),
+                    [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].combiner = Combiner::kMax;
+                      return true;
+                    }});
+  faults.push_back({"reduce-scatter with the wrong operator", Sharded,
+                    step(StepKind::kReduceScatter), [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].combiner = Combiner::kMin;
+                      return true;
+                    }});
+  faults.push_back({"a reduce-scatter claimed to be an all-reduce", Sharded,
+                    step(StepKind::kReduceScatter), [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].step = StepKind::kAllReduce;
+                      return true;
+                    }});
+  faults.push_back({"an all-gather claimed to be an all-to-all", Mixed, step(StepKind::kAllGather),
+                    [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].step = StepKind::kAllToAll;
+                      return true;
+                    }});
+  faults.push_back({"a wrong slice", Accumulating, step(StepKind::kUnstack),
+                    [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].step = StepKind::kSlice;
+                      return true;
+                    }});
+  faults.push_back({"swapped operands", Mixed, kernel("attention"), [](Program& p, int at) {
+                      auto& in = p.instructions[static_cast<size_t>(at)].inputs;
+                      std::swap(in[0], in[1]);
+                      return true;
+                    }});
+  faults.push_back({"another attribute", Mixed, kernel("layer_norm"), [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].attributes["eps"] = 1e-3;
+                      return true;
+                    }});
+  faults.push_back({"another operator", Mixed, kernel("gelu"), [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].op = "relu";
+                      return true;
+                    }});
+  faults.push_back({"a size is not split as claimed", Mixed, kernel("linear"),
+                    [](Program& p, int at) {
+                      bool any = false;
+                      for (auto& axes : p.instructions[static_cast<size_t>(at)].size_axes) {
+                        any |= !axes.empty();
+                        axes.clear();
+                      }
+                      return any;
+                    }});
+  faults.push_back({"another size is split", Mixed, kernel("linear"), [](Program& p, int at) {
+                      auto& sizes = p.instructions[static_cast<size_t>(at)].size_axes;
+                      std::rotate(sizes.begin(), sizes.begin() + 1, sizes.end());
+                      return true;
+                    }});
+  faults.push_back({"another node of the same operator", Mixed, kernel("layer_norm"),
+                    [](Program& p, int at) {
+                      const NodeId mine = p.instructions[static_cast<size_t>(at)].node;
+                      for (const Instruction& i : p.instructions) {
+                        if (i.op == "layer_norm" && i.node != mine) {
+                          p.instructions[static_cast<size_t>(at)].node = i.node;
+                          return true;
+                        }
+                      }
+                      return false;
+                    }});
+  faults.push_back({"a stale weight is stored", Sharded, store, [](Program& p, int at) {
+                      auto& i = p.instructions[static_cast<size_t>(at)];
+                      i.inputs[0] = i.outputs[0];
+                      return true;
+                    }});
+  faults.push_back({"an update is stored twice", Sharded, store, [](Program& p, int at) {
+                      const Instruction copy = p.instructions[static_cast<size_t>(at)];
+                      p.instructions.insert(p.instructions.begin() + at, copy);
+                      return true;
+                    }, false});
+  faults.push_back({"an update is not stored", Sharded, store, [](Program& p, int at) {
+                      p.instructions.erase(p.instructions.begin() + at);
+                      return true;
+                    }, false});
+  faults.push_back({"a read after the free", Sharded,
+                    [](const Instruction& i) { return i.kind == InstructionKind::kFree; },
+                    [](Program& p, int at) {
+                      const Instruction free = p.instructions[static_cast<size_t>(at)];
+                      int reader = -1;
+                      for (int k = at - 1; k >= 0 && reader < 0; --k) {
+                        for (BufferId b : p.instructions[static_cast<size_t>(k)].inputs) {
+                          if (b == free.inputs[0]) reader = k;
+                        }
+                      }
+                      if (reader < 0) return false;
+                      p.instructions.erase(p.instructions.begin() + at);
+                      p.instructions.insert(p.instructions.begin() + reader, free);
+                      return true;
+                    }, false});
+  faults.push_back({"accumulation leaves the loop", Accumulating, step(StepKind::kAccumulate),
+                    [](Program& p, int at) {
+                      p.loop_end = at;
+                      return true;
+                    }});
+  faults.push_back({"the loss is one device's part", Mixed,
+                    [](const Instruction& i) { return i.kind == InstructionKind::kKernel; },
+                    [](Program& p, int) {
+                      for (size_t b = 0; b < p.buffers.size(); ++b) {
+                        if (p.buffers[b].tensor == p.buffer(p.loss).tensor &&
+                            p.buffers[b].layout.IsPartial()) {
+                          p.loss = BufferId(static_cast<int64_t>(b));
+                          return true;
+                        }
+                      }
+                      return false;
+                    }, false});
+  faults.push_back({"a device is left out", Mixed,
+                    [](const Instruction&) { return true; },
+                    [](Program& p, int) {
+                      p.devices.pop_back();
+                      return true;
+                    }, false});
+  return faults;
+}
+
+TEST_CASE("plans as they come are proved") {
+  for (const Plan* plan : {&Mixed(), &Sharded(), &Accumulating()}) {
+    const PlanVerdict v = VerifyPlan(*plan);
+    for (const PlanFailure& f : v.failures) UNSCOPED_INFO(f.name << ": " << f.reason);
+    CHECK(v.kind == PlanVerdict::Kind::kProved);
+    CHECK(v.obligations > 100);
+  }
+}
+
+TEST_CASE("planted errors are all caught, and located to the instruction") {
+  int planted = 0;
+  for (const Fault& fault : Faults()) {
+    INFO(fault.name);
+    Plan plan = fault.plan();
+    Program& p = plan.programs[0];
+    const std::optional<int> at = FirstIndex(p, fault.match);
+    REQUIRE(at.has_value());
+    REQUIRE(fault.plant(p, *at));
+    ++planted;
+    const PlanVerdict v = VerifyPlan(plan);
+    CHECK(v.kind != PlanVerdict::Kind::kProved);
+    REQUIRE_FALSE(v.failures.empty());
+    if (fault.exact) {
+      bool located = false;
+      for (const PlanFailure& f : v.failures) located |= f.instruction == *at;
+      CHECK(located);
+    }
+  }
+  CHECK(planted >= 20);
+}
+
+TEST_CASE("a graph that is not the training graph of the model is refuted") {
+  Plan plan = Sharded();
+  plan.training.optimizer = "sgd";
+  CHECK(VerifyPlan(plan).kind == PlanVerdict::Kind::kRefuted);
+  Plan other = Sharded();
+  for (Node& node : other.rewritten_forward.nodes) {
+    if (node.op == "relu") node.op = "tanh";
+  }
+  CHECK(VerifyPlan(other).kind != PlanVerdict::Kind::kProved);
+  Plan none = Sharded();
+  none.programs.clear();
+  CHECK(VerifyPlan(none).kind != PlanVerdict::Kind::kProved);
+}
+
+}  // namespace
+}  // namespace tandem
