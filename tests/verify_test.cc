@@ -14,14 +14,15 @@ namespace tandem {
 namespace {
 
 Plan MakeOrFail(const std::string& model, const std::string& force, int64_t ranks,
-                std::vector<int64_t> mesh, int64_t micro_batches) {
+                std::vector<int64_t> mesh, int64_t micro_batches,
+                const std::string& machine_name = "cpu") {
   static auto* prover = new SplitProver();
   const ProvedRuleSet rules({}, [](const OpInstance& instance, const SplitRow& row) {
     return IsProved(prover->Prove(instance, row));
   });
   const auto forward = ZooModel(model);
   if (!forward.ok()) FAIL(forward.status().message());
-  const auto machine = LoadMachine("cpu", {.nodes = std::nullopt, .devices = ranks});
+  const auto machine = LoadMachine(machine_name, {.nodes = std::nullopt, .devices = ranks});
   if (!machine.ok()) FAIL(machine.status().message());
   OptimizeOptions options;
   options.training.optimizer = "adam";
@@ -41,7 +42,7 @@ const Plan& Mixed() {
   return *plan;
 }
 const Plan& Sharded() {
-  static const auto* plan = new Plan(MakeOrFail("mlp-tiny", "fsdp", 4, {}, 1));
+  static const auto* plan = new Plan(MakeOrFail("mlp", "fsdp", 4, {}, 1, "dgx-a100"));
   return *plan;
 }
 const Plan& Accumulating() {
