@@ -35,21 +35,29 @@ std::string ChainTitle(const std::vector<std::string>& ops) {
   return absl::StrCat(ops.front(), " · … · ", ops.back(), " (", ops.size(), " operators)");
 }
 
-// Of the names that have a path in them; others are counters ("add_7").
+// The longest path that most of the names are under; others are counters ("add_7").
 std::string CommonPrefix(const Graph& pcg, const std::vector<NodeId>& nodes) {
-  std::string prefix;
-  int paths = 0;
+  std::map<std::string, size_t> under;
   for (NodeId id : nodes) {
     const std::string& name = pcg.node(id).name;
-    if (name.find_first_of("./") == std::string::npos) continue;
-    if (paths++ == 0) prefix = name;
-    size_t n = 0;
-    while (n < prefix.size() && n < name.size() && prefix[n] == name[n]) ++n;
-    prefix.resize(n);
+    for (size_t end = name.find_first_of("./"); end != std::string::npos;
+         end = name.find_first_of("./", end + 1)) {
+      ++under[name.substr(0, end + 1)];
+    }
   }
-  if (paths < 2) return "";
-  const size_t end = prefix.find_last_of("./");
-  return end == std::string::npos ? "" : prefix.substr(0, end + 1);
+  std::string longest;
+  for (const auto& [path, count] : under) {
+    if (count > 1 && 2 * count > nodes.size() && path.size() > longest.size()) longest = path;
+  }
+  return longest;
+}
+
+// Operators of the backward pass carry a hash of their text, which says nothing in a picture.
+std::string ShownOp(const std::string& op) {
+  const size_t end = op.rfind('_');
+  const bool hash = end != std::string::npos && op.size() - end == 9 &&
+                    op.find_first_not_of("0123456789abcdef", end + 1) == std::string::npos;
+  return hash ? op.substr(0, end) : op;
 }
 
 class Painter {
@@ -61,9 +69,12 @@ class Painter {
   Picture Paint() {
     picture_.prefix = CommonPrefix(pcg_, block_.nodes);
     picture_.nodes = block_.nodes.size();
-    for (NodeId id : block_.nodes) inside_.insert(id);
-    for (NodeId id : block_.nodes) AddNode(id);
+    for (NodeId id : block_.nodes) (EndsInUpdate(id) ? tails_ : inside_).insert(id);
     for (NodeId id : block_.nodes) {
+      if (inside_.count(id) != 0) AddNode(id);
+    }
+    for (NodeId id : block_.nodes) {
+      if (inside_.count(id) == 0) continue;
       for (const Operand& operand : flow_.nodes[id.index()].inputs) Connect(id, operand);
       Leave(id);
     }
@@ -93,6 +104,19 @@ class Painter {
            pcg_.tensor(operand.tensor).role == TensorRole::kInput;
   }
 
+  // Casts of gradients on their way to the update are not drawn; the row of the node before says
+  // it.
+  bool EndsInUpdate(NodeId id) const {
+    if (pcg_.node(id).op != "cast" || flow_.readers[id.index()].empty()) return false;
+    const std::vector<Operand>& inputs = flow_.nodes[id.index()].inputs;
+    if (inputs.size() != 1 || !SameStream(inputs[0]) ||
+        std::count(block_.nodes.begin(), block_.nodes.end(), inputs[0].producer) == 0) {
+      return false;
+    }
+    return std::all_of(flow_.readers[id.index()].begin(), flow_.readers[id.index()].end(),
+                       [&](const auto& r) { return pcg_.node(r.first).phase == Phase::kUpdate; });
+  }
+
   // In large pictures, a light node that continues its only input, read by nothing else, in the
   // same layout, joins that one's box.
   int Continues(NodeId id) const {
@@ -120,7 +144,7 @@ class Painter {
       box.kind = Box::Kind::kChain;
       absl::StrAppend(&box.hint, "\n", node.op, ": ", node.name);
       std::vector<std::string>& ops = chains_[continued];
-      ops.push_back(node.op);
+      ops.push_back(ShownOp(node.op));
       box.rows[0] = {{Chip::Kind::kStrong, ChainTitle(ops), ""}};
       if (!flow.outputs.empty() && box.rows.size() > 1) box.rows[1] = BufferChips(flow.outputs[0]);
       box_of_[id] = continued;
@@ -130,11 +154,11 @@ class Painter {
     box.kind = IsHeavy(node.op) ? Box::Kind::kHeavy : Box::Kind::kNode;
     box.hint = absl::StrCat(node.op, ": ", node.name);
     if (!node.origin.empty()) absl::StrAppend(&box.hint, "\nmade by ", node.origin);
-    box.rows.push_back({{Chip::Kind::kStrong, node.op, ""},
+    box.rows.push_back({{Chip::Kind::kStrong, ShownOp(node.op), ""},
                         {Chip::Kind::kMuted, Short(node.name, picture_.prefix), ""}});
     for (BufferId output : flow.outputs) box.rows.push_back(BufferChips(output));
     box_of_[id] = NewBox(std::move(box));
-    chains_[box_of_[id]] = {node.op};
+    chains_[box_of_[id]] = {ShownOp(node.op)};
   }
 
   // Appends the chips of the steps of an operand to a row.
@@ -233,6 +257,12 @@ class Painter {
     absl::StrAppend(&box.hint, "\nreads ", tensor.name);
   }
 
+  void AddUpdateRow(int box, const std::vector<int>& steps) {
+    Chips row = {{Chip::Kind::kMuted, "→ update", ""}};
+    AppendSteps(row, steps);
+    picture_.boxes[static_cast<size_t>(box)].rows.push_back(std::move(row));
+  }
+
   // Arrows out of the block, and gradients on their way to the update.
   void Leave(NodeId id) {
     const int from = box_of_.at(id);
@@ -241,10 +271,16 @@ class Painter {
     for (const auto& [reader, input] : flow_.readers[id.index()]) {
       const Node& node = pcg_.node(reader);
       const Operand& operand = flow_.nodes[reader.index()].inputs[static_cast<size_t>(input)];
-      if (node.phase == Phase::kUpdate && updates.insert(operand.read).second) {
-        Chips row = {{Chip::Kind::kMuted, "→ update", ""}};
-        AppendSteps(row, operand.steps);
-        picture_.boxes[static_cast<size_t>(from)].rows.push_back(std::move(row));
+      if (tails_.count(reader) != 0) {
+        for (const auto& [update, at] : flow_.readers[reader.index()]) {
+          const Operand& last = flow_.nodes[update.index()].inputs[static_cast<size_t>(at)];
+          if (!updates.insert(last.read).second) continue;
+          std::vector<int> steps = operand.steps;
+          steps.insert(steps.end(), last.steps.begin(), last.steps.end());
+          AddUpdateRow(from, steps);
+        }
+      } else if (node.phase == Phase::kUpdate && updates.insert(operand.read).second) {
+        AddUpdateRow(from, operand.steps);
       } else if (node.phase == block_.phase && inside_.count(reader) == 0) {
         elsewhere.insert(node.block);
       }
@@ -276,6 +312,7 @@ class Painter {
   const BlockClass& block_;
   Picture picture_;
   std::set<NodeId> inside_;
+  std::set<NodeId> tails_;
   std::set<std::pair<int, int>> arrows_;
   std::map<NodeId, int> box_of_;
   std::map<TensorId, int> ports_;

@@ -34,7 +34,7 @@ std::string Page(const report::ReportData& data) {
   page += report::GraphSection(data);
   page += report::RulesSection(data);
   page += report::NotesSection(data);
-  absl::StrAppend(&page, "</main>\n<script>\n", report::kTimelineJs,
+  absl::StrAppend(&page, "</main>\n<script>\n", report::kPageJs, report::kTimelineJs,
                   "</script>\n</body>\n</html>\n");
   return page;
 }

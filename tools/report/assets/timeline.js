@@ -25,9 +25,10 @@
   var total = Math.max(data.step, 1), from = 0, to = total, width = 0, height = 0;
   lanes.forEach(function (lane) { if (lane.end.length) total = Math.max(total, lane.end[lane.end.length - 1]); });
   to = total;
-  var matches = null, style = {};
+  var matches = null, style = {}, whole = null;
 
   function readStyle() {
+    whole = null;
     var css = getComputedStyle(document.documentElement);
     var value = function (name) { return css.getPropertyValue(name).trim(); };
     style = { ink: value('--ink'), soft: value('--soft'), line: value('--line'), wash: value('--wash'), card: value('--card'),
@@ -156,6 +157,18 @@
       context.restore();
     });
   }
+  // The whole step as an image, made anew when its width, colours or matches change.
+  function wholeStep() {
+    var ratio = window.devicePixelRatio || 1, h = 34 / lanes.length;
+    if (whole && whole.width === Math.round(width * ratio)) return whole;
+    whole = document.createElement('canvas');
+    whole.width = Math.round(width * ratio);
+    whole.height = Math.round(34 * ratio);
+    var context = whole.getContext('2d');
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    lanes.forEach(function (lane, r) { drawRow(context, lane, r * h, Math.max(1, h - 1), width, 0, total, false); });
+    return whole;
+  }
   function draw() {
     width = canvas.parentNode.clientWidth;
     height = rowTop(lanes.length) - LABEL + 2;
@@ -169,8 +182,8 @@
       context.fillText(lane.name, 0, y - 4);
       drawRow(context, lane, y, lane.host ? ROW / 2 : ROW, width, from, to, !lane.host);
     });
-    var small = sized(overview, 34), h = 34 / lanes.length;
-    lanes.forEach(function (lane, r) { drawRow(small, lane, r * h, Math.max(1, h - 1), width, 0, total, false); });
+    var small = sized(overview, 34);
+    small.drawImage(wholeStep(), 0, 0, width, 34);
     small.fillStyle = style.card;
     small.globalAlpha = 0.65;
     small.fillRect(0, 0, from / total * width, 34);
@@ -290,7 +303,7 @@
       if (button.dataset.do === 'fit') show(0, total); else zoom(button.dataset.do === 'in' ? 0.5 : 2);
     });
   });
-  if (colourBy) colourBy.addEventListener('change', later);
+  if (colourBy) colourBy.addEventListener('change', function () { whole = null; later(); });
   if (find) {
     find.addEventListener('input', function () {
       var text = find.value.trim().toLowerCase(), count = 0, sum = 0;
@@ -306,6 +319,7 @@
         });
         picked.textContent = count + ' spans, ' + duration(sum) + ' together';
       }
+      whole = null;
       later();
     });
   }
@@ -317,16 +331,8 @@
     var changed = function () { readStyle(); later(); };
     if (dark.addEventListener) dark.addEventListener('change', changed);
   }
-  window.addEventListener('beforeprint', function () {
-    document.documentElement.setAttribute('data-print', '');
-    document.querySelectorAll('details').forEach(function (d) { d.dataset.was = d.open ? '1' : ''; d.open = true; });
-    readStyle();
-    draw();
-  });
-  window.addEventListener('afterprint', function () {
-    document.documentElement.removeAttribute('data-print');
-    document.querySelectorAll('details').forEach(function (d) { d.open = d.dataset.was === '1'; });
-    readStyle();
-    draw();
+  // After page.js has chosen the colours for paper.
+  ['beforeprint', 'afterprint'].forEach(function (kind) {
+    window.addEventListener(kind, function () { readStyle(); draw(); });
   });
 })();
