@@ -23,17 +23,16 @@ void AddSizePower(SizeMonomial& sizes, Atom a, int e) {
   }
 }
 
-// Positive rational c such that v / c has coprime integer coefficients.
-Rational Content(const ValueData& v) {
+}  // namespace
+
+Rational Algebra::Content(Value v) const {
   int64_t num = 0, den = 1;
-  for (const auto& [body, c] : v.terms) {
+  for (const auto& [body, c] : s_[v].terms) {
     num = std::gcd(num, c.num());
     den = CheckedMul(den / std::gcd(den, c.den()), c.den());
   }
   return Rational(num, den);
 }
-
-}  // namespace
 
 // ---- atoms of values
 
@@ -174,8 +173,7 @@ std::optional<std::pair<Body, Rational>> Algebra::Normalize(SizeMonomial sizes,
 
 bool Algebra::NonZero(Factor f) const {
   const FactorData& data = s_[f];
-  return data.kind == FactorKind::kConstant ||
-         (data.kind == FactorKind::kFn && data.name == "exp");
+  return data.kind == FactorKind::kConstant || (data.kind == FactorKind::kFn && data.name == "exp");
 }
 
 OpenTerm Algebra::Open(Body id, Rational c) {
@@ -284,7 +282,7 @@ OpenTerm Algebra::GroupOf(Value v) {
   for (auto& [fe, n] : count) {
     if (n == terms.size()) common.push_back(fe);
   }
-  Rational content = Content(s_[v]);
+  Rational content = Content(v);
   ValueData rest;
   std::map<Body, Rational> sum;
   for (const auto& [b, c] : terms) {
@@ -307,8 +305,8 @@ OpenTerm Algebra::GroupOf(Value v) {
   Value inner = s_.Intern(std::move(rest));
   // A lone term without variables needs no group.
   const auto& in = s_[inner].terms;
-  if (in.size() == 1 && s_[in[0].first].ranges.empty() &&
-      s_[in[0].first].guard == s_.True() && s_[in[0].first].factors.empty()) {
+  if (in.size() == 1 && s_[in[0].first].ranges.empty() && s_[in[0].first].guard == s_.True() &&
+      s_[in[0].first].factors.empty()) {
     out.c = out.c * in[0].second;
     for (auto [a, e] : s_[in[0].first].sizes) AddSizePower(out.sizes, a, e);
     return out;
@@ -395,234 +393,6 @@ Value Algebra::Guarded(Guard g, Value v) {
     sum = Add(sum, Close(t));
   }
   return sum;
-}
-
-void Algebra::NeedPositive(Poly extent) {
-  if (!s_.SizesAtLeast(extent, 1)) unproved_extents_.push_back(extent);
-}
-
-bool Algebra::SolveEquality(const std::vector<Atom>& vars, Guard guard, Atom* var, Poly* value) {
-  const GuardData data = s_[guard];
-  if (data.kind != GuardKind::kEq) return false;
-  for (Atom v : vars) {
-    int64_t c = s_.Coefficient(data.poly, v);
-    if ((c != 1 && c != -1) || !s_.LinearIn(data.poly, v)) continue;
-    // c*v + rest = 0, so v = -c*rest.
-    Poly rest = s_.Sub(data.poly, s_.Scale(s_.Of(v), c));
-    *var = v;
-    *value = s_.Scale(rest, -c);
-    return true;
-  }
-  return false;
-}
-
-void Algebra::SolveEqualities(OpenTerm& t) {
-  for (bool again = true; again;) {
-    again = false;
-    for (Guard g : s_.Conjuncts(t.guard)) {
-      Atom var;
-      Poly value;
-      if (!SolveEquality(t.vars, g, &var, &value)) continue;
-      std::erase(t.vars, var);
-      Substitution replace = Substitution::Replacing(*this, {{var, value}});
-      t.guard = replace.Apply(t.guard, 0);
-      for (auto& [f, e] : t.factors) f = replace.Apply(f, 0);
-      again = true;
-      break;
-    }
-  }
-}
-
-void Algebra::CountUnused(OpenTerm& t) {
-  const std::vector<Atom> vars = t.vars;
-  for (Atom v : vars) {
-    if (!s_[v].range.valid()) continue;
-    bool used = false;
-    for (auto [f, e] : t.factors) used = used || s_[f].scope.Has(v);
-    if (used) continue;
-    const auto range = s_.Conjuncts(s_.InRange(s_.Of(v), s_[v].range));
-    std::vector<Guard> rest;
-    size_t own = 0;
-    for (Guard g : s_.Conjuncts(t.guard)) {
-      bool is_range = std::find(range.begin(), range.end(), g) != range.end();
-      own += is_range;
-      used = used || (!is_range && s_[g].scope.Has(v));
-      if (!is_range) rest.push_back(g);
-    }
-    if (used || own != range.size()) continue;
-    NeedPositive(s_[v].range);
-    std::erase(t.vars, v);
-    t.guard = s_.And(std::move(rest));
-    FactorData f;
-    f.kind = FactorKind::kIndex;
-    f.poly = s_[v].range;
-    t.factors.emplace_back(s_.Intern(std::move(f)), 1);
-  }
-}
-
-Value Algebra::Sum(const std::vector<Atom>& vars, Value v) {
-  Value sum = Zero();
-  const auto terms = s_[v].terms;
-  for (const auto& [b, c] : terms) {
-    OpenTerm t = Open(b, c);
-    Scope used = s_[t.guard].scope;
-    for (auto [f, e] : t.factors) used.Include(s_[f].scope);
-    for (Atom x : vars) {
-      Poly range = s_[x].range;
-      if (used.Has(x)) {
-        t.vars.push_back(x);
-        t.guard = s_.And(t.guard, s_.InRange(s_.Of(x), range));
-      } else {
-        NeedPositive(range);
-        FactorData f;
-        f.kind = FactorKind::kIndex;
-        f.poly = range;
-        t.factors.emplace_back(s_.Intern(std::move(f)), 1);
-      }
-    }
-    SolveEqualities(t);
-    sum = Add(sum, Close(t));
-  }
-  return sum;
-}
-
-Value Algebra::Expand(Body body, Rational c) {
-  OpenTerm t = Open(body, c);
-  std::vector<OpenTerm> all(1);
-  all[0] = t;
-  all[0].factors.clear();
-  for (auto [f, e] : t.factors) {
-    const FactorData data = s_[f];
-    bool group = e >= 1 && data.kind == FactorKind::kGroup;
-    bool index = e >= 1 && data.kind == FactorKind::kIndex && s_[data.poly].terms.size() > 1;
-    if (!group && !index) {
-      for (OpenTerm& a : all) a.factors.emplace_back(f, e);
-      continue;
-    }
-    const auto parts = s_[group ? data.args[0] : FromPoly(data.poly)].terms;
-    for (int i = 0; i < e; ++i) {
-      std::vector<OpenTerm> next;
-      for (const OpenTerm& a : all) {
-        for (const auto& [b, k] : parts) {
-          OpenTerm product = a;
-          Append(product, Open(b, k));
-          next.push_back(std::move(product));
-        }
-      }
-      if (next.size() > kMaxTerms) throw LimitExceeded("a product of sums grows too large");
-      all = std::move(next);
-    }
-  }
-  Value sum = Zero();
-  for (OpenTerm& a : all) {
-    SolveEqualities(a);
-    CountUnused(a);
-    sum = Add(sum, Close(a));
-  }
-  return sum;
-}
-
-bool Algebra::Expandable(Body body) const {
-  for (auto [f, e] : s_[body].factors) {
-    const FactorData& data = s_[f];
-    if (e < 1) continue;
-    if (data.kind == FactorKind::kGroup) return true;
-    if (data.kind == FactorKind::kIndex && s_[data.poly].terms.size() > 1) return true;
-  }
-  return false;
-}
-
-// ---- functions, conditions
-
-Value Algebra::Opaque(const std::string& name, const OpenBranch& vector) {
-  FactorData f;
-  f.kind = FactorKind::kOpaque;
-  f.name = name;
-  Substitution close = Substitution::Closing(*this, vector.vars);
-  Branch branch{{}, close.Apply(vector.guard, 0), close.Apply(vector.value, 0)};
-  for (Atom v : vector.vars) branch.ranges.push_back(s_[v].range);
-  f.branches.push_back(std::move(branch));
-  OpenTerm t;
-  t.guard = s_.True();
-  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
-  return Close(t);
-}
-
-Value Algebra::Call(const std::string& name, const std::vector<Value>& args) {
-  auto number = [&](size_t i) -> std::optional<Rational> {
-    const auto& terms = s_[args[i]].terms;
-    if (terms.empty()) return Rational(0);
-    if (terms.size() != 1) return std::nullopt;
-    const BodyData& body = s_[terms[0].first];
-    if (!body.sizes.empty() || !body.ranges.empty() || !body.factors.empty() ||
-        body.guard != s_.True()) {
-      return std::nullopt;
-    }
-    return terms[0].second;
-  };
-  if (name == "max") {
-    std::vector<OpenBranch> branches;
-    for (Value v : args) branches.push_back({{}, s_.True(), v});
-    return Max(std::move(branches));
-  }
-  if (name == "min") {
-    std::vector<OpenBranch> branches;
-    for (Value v : args) branches.push_back({{}, s_.True(), Scale(v, Rational(-1))});
-    return Scale(Max(std::move(branches)), Rational(-1));
-  }
-  if (name == "abs") {
-    return Max({{{}, s_.True(), args[0]}, {{}, s_.True(), Scale(args[0], Rational(-1))}});
-  }
-  if (name == "rsqrt") return Inverse(Call("sqrt", args));
-  if (name == "pow") {
-    if (auto e = number(1)) {
-      if (e->IsInteger() && e->num() >= -8 && e->num() <= 8) {
-        return Power(args[0], static_cast<int>(e->num()));
-      }
-      if (*e == Rational(1, 2)) return Call("sqrt", {args[0]});
-      if (*e == Rational(-1, 2)) return Inverse(Call("sqrt", {args[0]}));
-    }
-  }
-  if (name == "exp" && number(0) == Rational(0)) return Number(Rational(1));
-  if (name == "log" && number(0) == Rational(1)) return Zero();
-  if (name == "sqrt" && (number(0) == Rational(0) || number(0) == Rational(1))) return args[0];
-  if (name == "exp" && exp_fact_ && s_[args[0]].terms.size() >= 1) {
-    OpenTerm product;
-    product.guard = s_.True();
-    const auto terms = s_[args[0]].terms;
-    for (const auto& [b, c] : terms) {
-      // The sign becomes the exponent, so that exp(-m) cancels exp(m).
-      FactorData f;
-      f.kind = FactorKind::kFn;
-      f.name = "exp";
-      f.args = {s_.Intern(ValueData{{{b, c.num() < 0 ? -c : c}}, {}})};
-      product.factors.emplace_back(s_.Intern(std::move(f)), c.num() < 0 ? -1 : 1);
-    }
-    facts_.insert("exp(a+b) = exp(a) exp(b)");
-    return Close(product);
-  }
-  FactorData f;
-  f.kind = FactorKind::kFn;
-  f.name = name;
-  f.args = args;
-  OpenTerm t;
-  t.guard = s_.True();
-  t.factors.emplace_back(s_.Intern(std::move(f)), 1);
-  return Close(t);
-}
-
-Guard Algebra::ValueGe(Value v) {
-  if (s_[v].terms.empty()) return s_.True();
-  if (auto p = AsPoly(v)) return s_.Ge(*p);
-  return s_.RawValueGuard(GuardKind::kValueGe, Scale(v, Content(s_[v]).Inverse()));
-}
-
-Guard Algebra::ValueEq(Value v) {
-  if (s_[v].terms.empty()) return s_.True();
-  if (auto p = AsPoly(v)) return s_.Eq(*p);
-  Value a = Scale(v, Content(s_[v]).Inverse());
-  Value b = Scale(a, Rational(-1));
-  return s_.RawValueGuard(GuardKind::kValueEq, std::min(a, b));
 }
 
 Poly Algebra::Replace(Poly p, const Replacement& r) {

@@ -36,7 +36,8 @@ class Algebra {
 
   Value Zero() { return s_.Intern(ValueData{}); }
   Value Number(Rational r);
-  Value Number(double x);  // small decimals become rationals, others opaque constants; +-inf a symbol
+  Value Number(
+      double x);  // small decimals become rationals, others opaque constants; +-inf a symbol
   Value FromPoly(Poly p);
   // The polynomial whose value this is, if it is visibly one.
   std::optional<Poly> AsPoly(Value v);
@@ -91,6 +92,8 @@ class Algebra {
   friend class Substitution;
   void NeedPositive(Poly extent);
   Value MinusInfinity();
+  // Positive rational c such that v / c has coprime integer coefficients.
+  Rational Content(Value v) const;
   // v where c holds.
   Value Under(Guard c, Value v);
   // A conjunct of the guards of v's terms that no binder of v binds; none: True.

@@ -97,9 +97,8 @@ absl::StatusOr<Certificate> CertificateFromText(const std::string& text) {
     }
   }
   if (c.prover != kProverVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("certificate by '", c.prover,
-                                                      "', this is '", kProverVersion,
-                                                      "': prove again"));
+    return absl::FailedPreconditionError(absl::StrCat("certificate by '", c.prover, "', this is '",
+                                                      kProverVersion, "': prove again"));
   }
   if (c.hash != HashOf(c)) {
     return absl::InvalidArgumentError(

@@ -1,5 +1,5 @@
-// The record of a proof: what was proved, under which conditions, with which facts and versions. Two
-// proofs of the same statement by the same prover give the same certificate, byte for byte.
+// The record of a proof: what was proved, under which conditions, with which facts and versions.
+// Two proofs of the same statement by the same prover give the same certificate, byte for byte.
 #ifndef TANDEM_VERIFIER_CERTIFICATE_H_
 #define TANDEM_VERIFIER_CERTIFICATE_H_
 
@@ -11,17 +11,18 @@
 namespace tandem {
 
 struct Certificate {
-  std::string subject;    // the statement, in full: operators' equations, row or rule
-  std::string hash;       // of subject, facts and prover version
-  std::string prover;     // version of the rewrites
-  std::string solver;     // "Z3 4.8.12"
-  std::vector<std::string> facts;        // beyond arithmetic: "exp(a+b) = exp(a) exp(b)"
+  std::string subject;             // the statement, in full: operators' equations, row or rule
+  std::string hash;                // of subject, facts and prover version
+  std::string prover;              // version of the rewrites
+  std::string solver;              // "Z3 4.8.12"
+  std::vector<std::string> facts;  // beyond arithmetic: "exp(a+b) = exp(a) exp(b)"
   std::vector<std::string> assumptions;  // side conditions, definitions of sizes
   int queries = 0;                       // questions that went to the solver
   bool operator==(const Certificate&) const = default;
 };
 
-// Changes whenever a rewrite changes, so that stored certificates of older provers are not believed.
+// Changes whenever a rewrite changes, so that stored certificates of older provers are not
+// believed.
 extern const char kProverVersion[];
 
 // Fills hash, prover and solver.

@@ -26,7 +26,10 @@ long double Uniform(const std::vector<long double>& args) {
 
 ConcreteOp::ConcreteOp(const OpInstance& op, std::vector<ConcreteSize> sizes, Reader reader,
                        const std::map<std::string, double>* symbols)
-    : op_(op), sizes_(std::move(sizes)), reader_(std::move(reader)), env_(op.vars.size(), 0),
+    : op_(op),
+      sizes_(std::move(sizes)),
+      reader_(std::move(reader)),
+      env_(op.vars.size(), 0),
       symbols_(symbols) {}
 
 std::vector<int64_t> ConcreteOp::Extents(int tensor) const {
@@ -139,7 +142,8 @@ long double ConcreteOp::Eval(ExprId id) {
   const ExprNode& e = op_.exprs[id];
   auto arg = [&](size_t i) { return Eval(e.args[i]); };
   switch (e.kind) {
-    case ExprKind::kNumber: return e.number;
+    case ExprKind::kNumber:
+      return e.number;
     case ExprKind::kVar: {
       int size = op_.vars[static_cast<size_t>(e.ref)].size;
       return static_cast<long double>(env_[static_cast<size_t>(e.ref)] +
@@ -147,26 +151,37 @@ long double ConcreteOp::Eval(ExprId id) {
     }
     case ExprKind::kSize:
       return static_cast<long double>(sizes_[static_cast<size_t>(e.ref)].value);
-    case ExprKind::kRead: return Read(e);
-    case ExprKind::kAdd: return arg(0) + arg(1);
-    case ExprKind::kSub: return arg(0) - arg(1);
-    case ExprKind::kMul: return arg(0) * arg(1);
+    case ExprKind::kRead:
+      return Read(e);
+    case ExprKind::kAdd:
+      return arg(0) + arg(1);
+    case ExprKind::kSub:
+      return arg(0) - arg(1);
+    case ExprKind::kMul:
+      return arg(0) * arg(1);
     case ExprKind::kDiv: {
       long double a = arg(0), b = arg(1);
       if (formula_) return std::floor(a / b);
       return b == 0 ? 0 : a / b;
     }
-    case ExprKind::kNeg: return -arg(0);
-    case ExprKind::kFloorDiv: return std::floor(arg(0) / arg(1));
+    case ExprKind::kNeg:
+      return -arg(0);
+    case ExprKind::kFloorDiv:
+      return std::floor(arg(0) / arg(1));
     case ExprKind::kMod: {
       long double a = arg(0), b = arg(1);
       return a - b * std::floor(a / b);
     }
-    case ExprKind::kNoGrad: return arg(0);
-    case ExprKind::kSelect: return arg(0) != 0 ? arg(1) : arg(2);
-    case ExprKind::kAnd: return arg(0) != 0 && arg(1) != 0;
-    case ExprKind::kOr: return arg(0) != 0 || arg(1) != 0;
-    case ExprKind::kNot: return arg(0) == 0;
+    case ExprKind::kNoGrad:
+      return arg(0);
+    case ExprKind::kSelect:
+      return arg(0) != 0 ? arg(1) : arg(2);
+    case ExprKind::kAnd:
+      return arg(0) != 0 && arg(1) != 0;
+    case ExprKind::kOr:
+      return arg(0) != 0 || arg(1) != 0;
+    case ExprKind::kNot:
+      return arg(0) == 0;
     case ExprKind::kReduce: {
       auto saved = env_;
       long double r = Reduce(e);
@@ -208,7 +223,8 @@ long double ConcreteOp::Eval(ExprId id) {
         if (auto it = symbols_->find(e.name); it != symbols_->end()) return it->second;
       }
       break;
-    case ExprKind::kTuple: break;
+    case ExprKind::kTuple:
+      break;
   }
   throw OutOfRange();
 }

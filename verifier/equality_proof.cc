@@ -31,8 +31,12 @@ class EqualityProof {
  public:
   EqualityProof(const Graph& source, const Graph& target, const SizeClasses& classes,
                 const EqualityOptions& options, bool own_extents)
-      : graphs_{&source, &target}, classes_(classes), options_(options),
-        own_extents_(own_extents), algebra_(store_), solver_(algebra_),
+      : graphs_{&source, &target},
+        classes_(classes),
+        options_(options),
+        own_extents_(own_extents),
+        algebra_(store_),
+        solver_(algebra_),
         matcher_(algebra_, solver_) {}
 
   void UseExpFact() { algebra_.EnableExpFact(); }

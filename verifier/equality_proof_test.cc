@@ -62,7 +62,8 @@ TEST_CASE("heads are split and merged by factors") {
     TensorId x = m.Source("x", {{2}, {3}, {4, 5}});
     TensorId r = m.Node1("reshape", {x}, {{"shape", std::vector<int64_t>{2, 3, 4, 5}}});
     TensorId e = m.Node1("exp", {r});
-    TensorId t = right ? e : m.Node1("transpose", {e}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+    TensorId t =
+        right ? e : m.Node1("transpose", {e}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
     m.g.outputs = {m.Node1("reshape", {t}, {{"shape", std::vector<int64_t>{2, 3, 20}}})};
     REQUIRE(PropagateFactors(m.g).ok());
     return m.g;

@@ -76,8 +76,8 @@ class Sample {
         for (const ExprNode& e :
              classes_.instance(static_cast<int>(side), static_cast<int>(n)).exprs.nodes) {
           if (e.kind != ExprKind::kAttr) continue;
-          symbols_.try_emplace(e.name, static_cast<double>(SampleValue(
-                                           ElementKind::kFloat, seed_, NameHash(e.name), {}, 1)));
+          symbols_.try_emplace(e.name, static_cast<double>(SampleValue(ElementKind::kFloat, seed_,
+                                                                       NameHash(e.name), {}, 1)));
         }
       }
     }
@@ -121,8 +121,7 @@ class Sample {
   }
 
   int Class(size_t side, size_t node, size_t size) const {
-    return classes_.OfSize(static_cast<int>(side), static_cast<int>(node),
-                           static_cast<int>(size));
+    return classes_.OfSize(static_cast<int>(side), static_cast<int>(node), static_cast<int>(size));
   }
 
   std::vector<int64_t> FactorsOf(size_t side, TensorId id, size_t dim) const {
@@ -163,12 +162,11 @@ class Sample {
   long double Factor(size_t side, TensorId id, const std::vector<int64_t>& index) {
     const Tensor& t = graphs_[side]->tensor(id);
     if (t.producer.valid()) {
-      const OpInstance& op =
-          classes_.instance(static_cast<int>(side), t.producer.value);
+      const OpInstance& op = classes_.instance(static_cast<int>(side), t.producer.value);
       return nodes_[side][t.producer.index()]->At(op.num_inputs + t.producer_output, index);
     }
     if (auto uniform = UniformValue(t)) return *uniform;
-    ElementKind kind = t.dtype == DType::kBool                           ? ElementKind::kBool
+    ElementKind kind = t.dtype == DType::kBool                            ? ElementKind::kBool
                        : t.dtype == DType::kI64 || t.dtype == DType::kI32 ? ElementKind::kInt
                                                                           : ElementKind::kFloat;
     if (t.role == TensorRole::kConstant && !t.values.empty()) {

@@ -22,8 +22,7 @@ namespace tandem::prover {
 
 class Matcher {
  public:
-  Matcher(Algebra& algebra, Solver& solver)
-      : a_(algebra), s_(algebra.store()), solver_(solver) {}
+  Matcher(Algebra& algebra, Solver& solver) : a_(algebra), s_(algebra.store()), solver_(solver) {}
 
   bool Equal(Guard context, Value a, Value b);
   // What did not cancel, for people; of the last failure.

@@ -15,9 +15,12 @@ bool Algebra::NonNegative(Factor f, int exponent) {
   const FactorData data = s_[f];
   if (exponent % 2 == 0) return true;
   switch (data.kind) {
-    case FactorKind::kConstant: return true;
-    case FactorKind::kFn: return data.name == "exp" || data.name == "sqrt" || data.name == "inf";
-    case FactorKind::kGroup: return NonNegative(data.args[0]);
+    case FactorKind::kConstant:
+      return true;
+    case FactorKind::kFn:
+      return data.name == "exp" || data.name == "sqrt" || data.name == "inf";
+    case FactorKind::kGroup:
+      return NonNegative(data.args[0]);
     case FactorKind::kMax:
       for (const Branch& b : data.branches) {
         if (b.ranges.empty() && b.guard == s_.True() && NonNegative(b.value)) return true;
@@ -25,7 +28,8 @@ bool Algebra::NonNegative(Factor f, int exponent) {
       return false;
     case FactorKind::kRead:
     case FactorKind::kIndex:
-    case FactorKind::kOpaque: return false;
+    case FactorKind::kOpaque:
+      return false;
   }
   return false;
 }
@@ -204,8 +208,7 @@ Value Algebra::Max(std::vector<OpenBranch> branches) {
   }
   std::sort(f.branches.begin(), f.branches.end());
   f.branches.erase(std::unique(f.branches.begin(), f.branches.end()), f.branches.end());
-  if (f.branches.size() == 1 && f.branches[0].ranges.empty() &&
-      f.branches[0].guard == s_.True()) {
+  if (f.branches.size() == 1 && f.branches[0].ranges.empty() && f.branches[0].guard == s_.True()) {
     return f.branches[0].value;
   }
   OpenTerm t;

@@ -73,9 +73,7 @@ TEST_CASE("sums do not care for names, order or direction of their variables") {
   auto x = [&](Poly i) { return f.X("x", n, i); };
   Value plain = f.Sum(n, [&](Poly i) { return x(i); });
   CHECK(plain == f.Sum(n, [&](Poly i) { return x(i); }));
-  CHECK(f.Equal(plain, f.Sum(n, [&](Poly i) {
-    return x(f.s.Sub(f.s.Sub(n, f.C(1)), i));
-  })));
+  CHECK(f.Equal(plain, f.Sum(n, [&](Poly i) { return x(f.s.Sub(f.s.Sub(n, f.C(1)), i)); })));
   CHECK(f.Equal(f.a.Mul(plain, plain), f.a.Power(plain, 2)));
   SECTION("but for what they run over") {
     CHECK_FALSE(f.Equal(plain, f.Sum(f.s.Sub(n, f.C(1)), [&](Poly i) { return x(i); })));
@@ -122,9 +120,8 @@ TEST_CASE("trap: lemmas about products where a bound variable is out of its rang
     return f.a.Guarded(f.s.Or({negative, f.s.Ge(f.s.Sub(w, f.C(1)))}), f.X("x", n1, w));
   });
   CHECK_FALSE(f.Equal(left, right));
-  Value true_one = f.Sum(n1, [&](Poly w) {
-    return f.a.Guarded(f.s.Ge(f.s.Sub(w, f.C(1))), f.X("x", n1, w));
-  });
+  Value true_one =
+      f.Sum(n1, [&](Poly w) { return f.a.Guarded(f.s.Ge(f.s.Sub(w, f.C(1))), f.X("x", n1, w)); });
   CHECK(f.Equal(left, true_one));
 }
 
@@ -194,9 +191,8 @@ TEST_CASE("trap: zero is not minus infinity") {
   CHECK(f.Equal(pool(-HUGE_VAL), pool(-HUGE_VAL)));
   CHECK_FALSE(f.Equal(pool(0), pool(-HUGE_VAL)));
   // A padded position drops out of the maximum.
-  CHECK(f.Equal(pool(-HUGE_VAL), f.Max(f.s.Sub(n, f.C(1)), [&](Poly i) {
-    return f.X("x", n, i);
-  })));
+  CHECK(
+      f.Equal(pool(-HUGE_VAL), f.Max(f.s.Sub(n, f.C(1)), [&](Poly i) { return f.X("x", n, i); })));
 }
 
 TEST_CASE("maxima: idempotent, order-free, and not sums") {
@@ -207,8 +203,9 @@ TEST_CASE("maxima: idempotent, order-free, and not sums") {
   CHECK(max(x, y) == max(y, x));
   CHECK(max(x, max(x, y)) == max(x, y));
   CHECK(max(zero, max(zero, x)) == max(zero, x));
-  CHECK(f.Equal(f.a.Call("min", {x, y}), f.a.Scale(max(f.a.Scale(x, Rational(-1)),
-                                                      f.a.Scale(y, Rational(-1))), Rational(-1))));
+  CHECK(f.Equal(
+      f.a.Call("min", {x, y}),
+      f.a.Scale(max(f.a.Scale(x, Rational(-1)), f.a.Scale(y, Rational(-1))), Rational(-1))));
   CHECK_FALSE(f.Equal(max(x, y), f.a.Add(x, y)));
   CHECK_FALSE(f.Equal(max(x, zero), x));
   CHECK(max(zero, f.Fn("exp", x)) == f.Fn("exp", x));
@@ -222,11 +219,13 @@ TEST_CASE("sums that are factors are opened only when they must be") {
   Value x = f.X("x", n, f.C(0)), y = f.X("y", n, f.C(0)), z = f.X("z", n, f.C(0));
   Value lazy = f.a.Mul(f.a.Add(x, y), f.a.Add(x, z));
   CHECK(f.s[lazy].terms.size() == 1);
-  Value open = f.a.Add(f.a.Add(f.a.Mul(x, x), f.a.Mul(x, z)), f.a.Add(f.a.Mul(y, x), f.a.Mul(y, z)));
+  Value open =
+      f.a.Add(f.a.Add(f.a.Mul(x, x), f.a.Mul(x, z)), f.a.Add(f.a.Mul(y, x), f.a.Mul(y, z)));
   CHECK(f.Equal(lazy, open));
   CHECK_FALSE(f.Equal(lazy, f.a.Sub(open, f.a.Mul(y, z))));
   Value deep = f.a.Power(f.a.Add(f.a.Power(f.a.Add(x, y), 2), z), 2);
-  Value square = f.a.Add(f.a.Add(f.a.Mul(x, x), f.a.Mul(y, y)), f.a.Scale(f.a.Mul(x, y), Rational(2)));
+  Value square =
+      f.a.Add(f.a.Add(f.a.Mul(x, x), f.a.Mul(y, y)), f.a.Scale(f.a.Mul(x, y), Rational(2)));
   CHECK(f.Equal(deep, f.a.Mul(f.a.Add(square, z), f.a.Add(z, square))));
   CHECK_FALSE(f.Equal(deep, f.a.Mul(f.a.Add(square, z), f.a.Sub(square, z))));
 }
@@ -253,9 +252,8 @@ TEST_CASE("integer reads: equal indices give equal integers") {
   Fixture f;
   Poly n = f.Size("n"), v = f.Size("v");
   Poly id = f.s.Of(f.s.ValueAtom(f.X("ids", n, f.C(2))));
-  Value one_hot = f.Sum(v, [&](Poly t) {
-    return f.a.Guarded(f.s.Eq(f.s.Sub(id, t)), f.X("table", v, t));
-  });
+  Value one_hot =
+      f.Sum(v, [&](Poly t) { return f.a.Guarded(f.s.Eq(f.s.Sub(id, t)), f.X("table", v, t)); });
   CHECK(f.s[f.s[one_hot].terms[0].first].ranges.empty());  // solved, not searched
   Value other = f.Sum(v, [&](Poly t) {
     Poly jd = f.s.Of(f.s.ValueAtom(f.X("ids", n, f.C(3))));

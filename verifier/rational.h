@@ -46,8 +46,8 @@ class Rational {
   int64_t den_ = 1;
 };
 
-// The rational that the shortest decimal text of `x` denotes, if numerator and denominator are small
-// enough to calculate with; false otherwise (the number then stays an opaque constant).
+// The rational that the shortest decimal text of `x` denotes, if numerator and denominator are
+// small enough to calculate with; false otherwise (the number then stays an opaque constant).
 bool DecimalRational(double x, Rational* out);
 
 }  // namespace tandem::prover

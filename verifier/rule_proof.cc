@@ -22,7 +22,8 @@ Verdict ProveRule(const Rule& rule, const OperatorLibrary& operators) {
     for (const RuleStatement& s : *side) used.insert(s.op);
   }
   for (const std::string& op : used) {
-    if (const OpSpec* spec = operators.Find(op)) absl::StrAppend(&options.subject, spec->text, "\n");
+    if (const OpSpec* spec = operators.Find(op))
+      absl::StrAppend(&options.subject, spec->text, "\n");
   }
   return ProveEqual(graphs->source, graphs->target, options);
 }

@@ -37,8 +37,8 @@ TEST_CASE("built-in rules with a spoiled target are not proved") {
         if (bad.target[i].op == "add" || bad.target[i].op == "mul") continue;
         std::swap(bad.target[i].inputs[a], bad.target[i].inputs[a + 1]);
         Verdict verdict = ProveRule(bad, BuiltinOperators());
-        INFO(rule.name << " with inputs of " << bad.target[i].op << " swapped: "
-                       << ToString(verdict));
+        INFO(rule.name << " with inputs of " << bad.target[i].op
+                       << " swapped: " << ToString(verdict));
         CHECK_FALSE(IsProved(verdict));
         ++spoiled;
       }

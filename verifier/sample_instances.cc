@@ -15,13 +15,18 @@ const std::map<std::string, Attributes>& KnownAttributes() {
   using List = std::vector<int64_t>;
   static const auto* known = new std::map<std::string, Attributes>{
       {"max_pool2d",
-       {{"kernel_h", int64_t{3}}, {"kernel_w", int64_t{3}}, {"stride_h", int64_t{2}},
+       {{"kernel_h", int64_t{3}},
+        {"kernel_w", int64_t{3}},
+        {"stride_h", int64_t{2}},
         {"pad_top", int64_t{1}}}},
       {"avg_pool2d", {{"kernel_h", int64_t{3}}, {"kernel_w", int64_t{3}}}},
       {"conv1d", {{"stride", int64_t{2}}, {"pad", int64_t{3}}, {"pad_end", int64_t{3}}}},
       {"conv2d",
-       {{"stride_h", int64_t{2}}, {"pad_top", int64_t{1}}, {"dilation_w", int64_t{2}},
-        {"pad_left", int64_t{3}}, {"pad_right", int64_t{3}}}},
+       {{"stride_h", int64_t{2}},
+        {"pad_top", int64_t{1}},
+        {"dilation_w", int64_t{2}},
+        {"pad_left", int64_t{3}},
+        {"pad_right", int64_t{3}}}},
       {"lrn", {{"alpha", 1e-4}, {"beta", 0.75}, {"bias", 1.0}, {"size", int64_t{5}}}},
       {"scale", {{"value", 0.5}}},
       {"shift", {{"value", 0.5}}},
@@ -74,8 +79,11 @@ absl::StatusOr<OpInstance> SampleInstance(const OpSpec& spec) {
           shape.push_back(std::move(factors));
           break;
         }
-        case DimSpec::Kind::kConstant: shape.push_back({dim.constant}); break;
-        default: shape.push_back({extent(dim.name)});
+        case DimSpec::Kind::kConstant:
+          shape.push_back({dim.constant});
+          break;
+        default:
+          shape.push_back({extent(dim.name)});
       }
     }
     shapes.push_back(std::move(shape));

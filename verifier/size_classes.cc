@@ -35,9 +35,8 @@ int SizeClasses::Find(int slot) const {
 }
 
 int SizeClasses::OfTensor(int side, TensorId tensor, int dim, int factor) const {
-  return class_of_[static_cast<size_t>(
-      tensor_slots_[static_cast<size_t>(side)][tensor.index()][static_cast<size_t>(dim)]
-                   [static_cast<size_t>(factor)])];
+  return class_of_[static_cast<size_t>(tensor_slots_[static_cast<size_t>(
+      side)][tensor.index()][static_cast<size_t>(dim)][static_cast<size_t>(factor)])];
 }
 
 int SizeClasses::OfSize(int side, int node, int size) const {
@@ -96,9 +95,9 @@ absl::StatusOr<SizeClasses> SizeClasses::Of(const Graph& source, const Graph& ta
                           : node.outputs[static_cast<size_t>(t - instance->num_inputs)];
         const auto& dims = instance->tensors[static_cast<size_t>(t)].dims;
         if (instance->ShapeOf(t) != g.tensor(id).shape) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("the factors of ", g.tensor(id).name, " are not those that node ",
-                           node.name, " sees"));
+          return absl::InvalidArgumentError(absl::StrCat("the factors of ", g.tensor(id).name,
+                                                         " are not those that node ", node.name,
+                                                         " sees"));
         }
         for (size_t d = 0; d < dims.size(); ++d) {
           for (size_t f = 0; f < dims[d].size(); ++f) {
@@ -112,8 +111,8 @@ absl::StatusOr<SizeClasses> SizeClasses::Of(const Graph& source, const Graph& ta
   // Classes, numbered by first slot.
   std::map<int, int> number;
   for (size_t s = 0; s < c.parent_.size(); ++s) {
-    auto [it, inserted] = number.try_emplace(c.Find(static_cast<int>(s)),
-                                             static_cast<int>(c.classes_.size()));
+    auto [it, inserted] =
+        number.try_emplace(c.Find(static_cast<int>(s)), static_cast<int>(c.classes_.size()));
     if (inserted) {
       c.classes_.emplace_back();
       c.classes_.back().extent = extents[s];
@@ -132,8 +131,8 @@ absl::StatusOr<SizeClasses> SizeClasses::Of(const Graph& source, const Graph& ta
           if (k.name.empty()) k.name = absl::StrCat(t.name, ".", d, ".", f);
           k.source = k.source || !t.producer.valid();
           // A constant's values belong to its own shape.
-          bool uniform = std::equal(t.values.begin() + !t.values.empty(), t.values.end(),
-                                    t.values.begin());
+          bool uniform =
+              std::equal(t.values.begin() + !t.values.empty(), t.values.end(), t.values.begin());
           k.constant = k.constant || (t.role == TensorRole::kConstant && !uniform);
         }
       }
@@ -147,9 +146,8 @@ absl::StatusOr<SizeClasses> SizeClasses::Of(const Graph& source, const Graph& ta
         if (k.name.empty()) k.name = absl::StrCat(g.nodes[n].name, ":", op.sizes[s].name);
         Class::Definition definition{static_cast<int>(side), static_cast<int>(n), {}, {}, {}};
         if (op.sizes[s].constant) {
-          auto symbol = spec == nullptr
-                            ? std::nullopt
-                            : SymbolOf(*spec, g.nodes[n], op.sizes[s].name);
+          auto symbol =
+              spec == nullptr ? std::nullopt : SymbolOf(*spec, g.nodes[n], op.sizes[s].name);
           if (!symbol) {
             k.constant = true;
             continue;

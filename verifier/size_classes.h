@@ -1,5 +1,5 @@
-// Which sizes of two graphs are one size: a tensor's factor and the sizes of all operators that read
-// or write it, and factors of sources that both graphs have. What a theorem about the graphs
+// Which sizes of two graphs are one size: a tensor's factor and the sizes of all operators that
+// read or write it, and factors of sources that both graphs have. What a theorem about the graphs
 // quantifies over.
 #ifndef TANDEM_VERIFIER_SIZE_CLASSES_H_
 #define TANDEM_VERIFIER_SIZE_CLASSES_H_
@@ -27,15 +27,15 @@ struct NamedFactor {
 class SizeClasses {
  public:
   struct Class {
-    int64_t extent = 1;             // in the graphs at hand
-    bool constant = false;          // fixed by an operator's text or an attribute
-    bool source = false;            // a factor of a source
+    int64_t extent = 1;     // in the graphs at hand
+    bool constant = false;  // fixed by an operator's text or an attribute
+    bool source = false;    // a factor of a source
     std::string name;
     // A formula that determines it: of an operator's sizes, or an attribute that is a symbol.
     struct Definition {
       int side = 0, node = 0;
-      ExprId formula;                            // in the instance; or
-      std::optional<ExprArena> attribute;        // its own arena
+      ExprId formula;                      // in the instance; or
+      std::optional<ExprArena> attribute;  // its own arena
       ExprId attribute_root;
     };
     std::vector<Definition> definitions;

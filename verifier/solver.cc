@@ -16,7 +16,11 @@ uint64_t Mix(uint64_t h, uint64_t x) {
 // One assignment of small numbers to atoms, made up as atoms are met.
 class SmallModel {
  public:
-  SmallModel(const Store& s, uint64_t seed) : s_(s), seed_(seed) {}
+  SmallModel(const Store& s, const std::map<Atom, Poly>& definitions, uint64_t seed)
+      : s_(s), definitions_(definitions), seed_(seed) {}
+
+  // Every size met is at least 1.
+  bool ok() const { return ok_; }
 
   int64_t Of(Poly p) {
     int64_t sum = 0;
@@ -31,17 +35,23 @@ class SmallModel {
   bool Of(Guard g) {
     const GuardData& data = s_[g];
     switch (data.kind) {
-      case GuardKind::kTrue: return true;
-      case GuardKind::kFalse: return false;
-      case GuardKind::kGe: return Of(data.poly) >= 0;
-      case GuardKind::kEq: return Of(data.poly) == 0;
-      case GuardKind::kNot: return !Of(data.args[0]);
+      case GuardKind::kTrue:
+        return true;
+      case GuardKind::kFalse:
+        return false;
+      case GuardKind::kGe:
+        return Of(data.poly) >= 0;
+      case GuardKind::kEq:
+        return Of(data.poly) == 0;
+      case GuardKind::kNot:
+        return !Of(data.args[0]);
       case GuardKind::kAnd:
         return std::all_of(data.args.begin(), data.args.end(), [&](Guard a) { return Of(a); });
       case GuardKind::kOr:
         return std::any_of(data.args.begin(), data.args.end(), [&](Guard a) { return Of(a); });
       case GuardKind::kValueGe:
-      case GuardKind::kValueEq: return Mix(seed_, static_cast<uint64_t>(g.value) << 8) & 1;
+      case GuardKind::kValueEq:
+        return Mix(seed_, static_cast<uint64_t>(g.value) << 8) & 1;
     }
     return false;
   }
@@ -53,9 +63,19 @@ class SmallModel {
     const AtomData& data = s_[a];
     uint64_t h = Mix(seed_, static_cast<uint64_t>(a.value) + 77);
     int64_t x = 0;
+    if (auto d = definitions_.find(a); d != definitions_.end()) {
+      x = Of(d->second);
+      ok_ = ok_ && x >= 1;
+      values_[a] = x;
+      return x;
+    }
     switch (data.kind) {
-      case AtomKind::kSize: x = 1 + static_cast<int64_t>(h % 4); break;
-      case AtomKind::kBound: x = static_cast<int64_t>(h % 4); break;
+      case AtomKind::kSize:
+        x = 1 + static_cast<int64_t>(h % 4);
+        break;
+      case AtomKind::kBound:
+        x = static_cast<int64_t>(h % 4);
+        break;
       case AtomKind::kVar: {
         int64_t n = data.range.valid() ? std::max<int64_t>(Of(data.range), 1) : 4;
         x = static_cast<int64_t>(h % static_cast<uint64_t>(n));
@@ -91,13 +111,16 @@ class SmallModel {
   }
 
   const Store& s_;
+  const std::map<Atom, Poly>& definitions_;
   uint64_t seed_;
+  bool ok_ = true;
   std::map<Atom, int64_t> values_;
 };
 
 bool Holds(SmallModel& model, const Goal& goal) {
   switch (goal.kind) {
-    case Goal::Kind::kGuard: return model.Of(goal.parts[0].second);
+    case Goal::Kind::kGuard:
+      return model.Of(goal.parts[0].second);
     case Goal::Kind::kSum: {
       int64_t sum = 0;
       for (const auto& [c, g] : goal.parts) sum += model.Of(g) ? c : 0;
@@ -119,10 +142,16 @@ void Solver::Assume(Guard g) {
   cache_.clear();
 }
 
+void Solver::Define(Atom size, Poly formula) {
+  definitions_.emplace(size, formula);
+  Assume(s_.Eq(s_.Sub(s_.Of(size), formula)));
+}
+
 bool Solver::AssumptionsSatisfiable() {
   Guard all = s_.And(assumptions_);
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    if (SmallModel(s_, seed).Of(all)) return true;
+    SmallModel model(s_, definitions_, seed);
+    if (model.Of(all) && model.ok()) return true;
   }
   ++stats_.queries;
   return SatisfiableWithZ3(s_, assumptions_) == Answer::kValid;
@@ -187,11 +216,11 @@ bool Solver::ByBounds(Guard context, Guard goal) {
 bool Solver::HasCounterModel(Guard context, const Goal& goal) {
   try {
     for (uint64_t seed = 1; seed <= 40; ++seed) {
-      SmallModel model(s_, seed);
+      SmallModel model(s_, definitions_, seed);
       if (!model.Of(context)) continue;
       bool assumed = std::all_of(assumptions_.begin(), assumptions_.end(),
                                  [&](Guard g) { return model.Of(g); });
-      if (assumed && !Holds(model, goal)) return true;
+      if (assumed && !Holds(model, goal) && model.ok()) return true;
     }
   } catch (const LimitExceeded&) {
   }

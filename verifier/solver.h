@@ -3,6 +3,7 @@
 #ifndef TANDEM_VERIFIER_SOLVER_H_
 #define TANDEM_VERIFIER_SOLVER_H_
 
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -14,14 +15,14 @@
 namespace tandem::prover {
 
 struct SolverStats {
-  int identities = 0;   // decided by looking
-  int bounds = 0;       // by substituting the ends of ranges
-  int models = 0;       // shown false by a small model
+  int identities = 0;  // decided by looking
+  int bounds = 0;      // by substituting the ends of ranges
+  int models = 0;      // shown false by a small model
   int cached = 0;
-  int queries = 0;      // to Z3
-  int linear = 0;       // proved in linear mode
-  int nonlinear = 0;    // proved with nonlinear arithmetic
-  int unknown = 0;      // Z3 gave up
+  int queries = 0;    // to Z3
+  int linear = 0;     // proved in linear mode
+  int nonlinear = 0;  // proved with nonlinear arithmetic
+  int unknown = 0;    // Z3 gave up
 };
 
 class Solver {
@@ -30,6 +31,8 @@ class Solver {
 
   // A fact used in every question (side conditions, definitions of sizes).
   void Assume(Guard g);
+  // Assumes that a size is what a formula says; small models then follow it.
+  void Define(Atom size, Poly formula);
   const std::vector<Guard>& assumptions() const { return assumptions_; }
   // Are the assumptions satisfiable? Not merely not refuted.
   bool AssumptionsSatisfiable();
@@ -52,6 +55,7 @@ class Solver {
 
   Store& s_;
   std::vector<Guard> assumptions_;
+  std::map<Atom, Poly> definitions_;
   std::unordered_map<std::string, bool> cache_;
   SolverStats stats_;
 };

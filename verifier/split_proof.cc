@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "verifier/match.h"
-#include "verifier/statement.h"
 #include "verifier/split_refuter.h"
+#include "verifier/statement.h"
 #include "verifier/unfold.h"
 
 namespace tandem {
@@ -29,8 +29,10 @@ using prover::Value;
 
 std::string ToString(const AxisPlacement& p) {
   switch (p.kind) {
-    case AxisPlacement::Kind::kReplicated: return "replicated";
-    case AxisPlacement::Kind::kSplit: return absl::StrCat("split(", p.dim, ".", p.factor, ")");
+    case AxisPlacement::Kind::kReplicated:
+      return "replicated";
+    case AxisPlacement::Kind::kSplit:
+      return absl::StrCat("split(", p.dim, ".", p.factor, ")");
     case AxisPlacement::Kind::kPartial:
       return p.combiner == Combiner::kSum   ? "partial(sum)"
              : p.combiner == Combiner::kMax ? "partial(max)"
@@ -43,7 +45,11 @@ std::string ToString(const AxisPlacement& p) {
 class SplitProof {
  public:
   SplitProof(const OpInstance& op, const SplitRow& row, bool own_extents)
-      : op_(op), row_(row), own_extents_(own_extents), algebra_(store_), solver_(algebra_),
+      : op_(op),
+        row_(row),
+        own_extents_(own_extents),
+        algebra_(store_),
+        solver_(algebra_),
         matcher_(algebra_, solver_) {}
 
   // Empty if proved, else why not.
@@ -55,12 +61,13 @@ class SplitProof {
       return "the conditions on sizes are not shown satisfiable";
     }
     AddTensors();
-    Unfolder whole(algebra_, solver_, op_, whole_, [this](int t, const TensorIndex& i, Guard c) {
-      return Whole(t, i, c);
-    }, store_.True());
-    Unfolder piece(algebra_, solver_, op_, piece_, [this](int t, const TensorIndex& i, Guard c) {
-      return Piece(t, i, c);
-    }, algebra_.Ranges({device_}));
+    Unfolder whole(
+        algebra_, solver_, op_, whole_,
+        [this](int t, const TensorIndex& i, Guard c) { return Whole(t, i, c); }, store_.True());
+    Unfolder piece(
+        algebra_, solver_, op_, piece_,
+        [this](int t, const TensorIndex& i, Guard c) { return Piece(t, i, c); },
+        algebra_.Ranges({device_}));
     std::string why;
     for (int k = 0; k < op_.num_outputs && why.empty(); ++k) why = Compare(k, whole, piece);
     if (!why.empty()) return why;
@@ -110,8 +117,8 @@ class SplitProof {
         if (own_extents_) solver_.Assume(store_.Eq(store_.Sub(n, store_.Const(size.extent))));
         continue;
       }
-      Poly n = size.constant || own_extents_ ? store_.Const(size.extent)
-                                             : store_.Of(store_.Size(name));
+      Poly n =
+          size.constant || own_extents_ ? store_.Const(size.extent) : store_.Of(store_.Size(name));
       whole_.push_back({{n}, n, zero});
       piece_.push_back({{n}, n, zero});
     }
@@ -124,8 +131,10 @@ class SplitProof {
       Poly formula = unfolder.Formula(size.definition);
       if (static_cast<int>(i) != row_.size && store_.SizesAtLeast(formula, 1)) {
         whole_[i] = piece_[i] = {{formula}, formula, zero};
-      } else {
+      } else if (static_cast<int>(i) == row_.size) {
         solver_.Assume(store_.Eq(store_.Sub(whole_[i].value, formula)));
+      } else {
+        solver_.Define(store_[whole_[i].value].terms[0].first[0], formula);
       }
     }
   }
@@ -142,7 +151,8 @@ class SplitProof {
         }
         data.dims.push_back(std::move(digits));
       }
-      if (In(t).kind == AxisPlacement::Kind::kPartial) data.dims.insert(data.dims.begin(), {degree_});
+      if (In(t).kind == AxisPlacement::Kind::kPartial)
+        data.dims.insert(data.dims.begin(), {degree_});
       tensors_.push_back(store_.AddTensor(std::move(data)));
     }
   }

@@ -1,15 +1,16 @@
 // Proves rows of factor tables: "if the inputs are such pieces, running the same operator on the
 // pieces leaves such pieces of the output". Sizes, the degree and all values are symbolic.
 //
-// Meaning of a piece, for device coordinate p on an axis of degree P: replicated X[i]; split X[(p, o)];
-// partial: X = SUM (max, min) over q of X_q, and the device holds X_p. The local operator is the
-// same equations with loops over the split size running over the piece; a size used as a number is
-// the logical one; an index used as a number has the piece's base p*m added if the row asks for it.
+// Meaning of a piece, for device coordinate p on an axis of degree P: replicated X[i]; split X[(p,
+// o)]; partial: X = SUM (max, min) over q of X_q, and the device holds X_p. The local operator is
+// the same equations with loops over the split size running over the piece; a size used as a number
+// is the logical one; an index used as a number has the piece's base p*m added if the row asks for
+// it.
 //
 // Several axes at once need no proof of their own. Rows are proved for all sizes, so the local
-// operator of one axis is again an instance the other axes' proofs speak about: apply them one after
-// the other. Each step keeps the claims of the axes before it, because a piece of a piece is the
-// piece at both coordinates, and sums over different axes commute.
+// operator of one axis is again an instance the other axes' proofs speak about: apply them one
+// after the other. Each step keeps the claims of the axes before it, because a piece of a piece is
+// the piece at both coordinates, and sums over different axes commute.
 #ifndef TANDEM_VERIFIER_SPLIT_PROOF_H_
 #define TANDEM_VERIFIER_SPLIT_PROOF_H_
 
@@ -27,8 +28,8 @@ namespace tandem {
 // is for all of them. Equal statements are the same theorem.
 std::string SplitStatement(const OpInstance& instance, const SplitRow& row);
 
-// One proof, nothing remembered. If the row does not hold for all sizes by this prover's means, it is
-// tried for the instance's own extents and all degrees that divide; the certificate says so.
+// One proof, nothing remembered. If the row does not hold for all sizes by this prover's means, it
+// is tried for the instance's own extents and all degrees that divide; the certificate says so.
 Verdict ProveSplit(const OpInstance& instance, const SplitRow& row);
 
 // Remembers verdicts by statement (equal operators of equal structure are proved once).

@@ -200,8 +200,7 @@ TEST_CASE("an index used as a value needs the base of the piece") {
 
 TEST_CASE("a causal mask needs it, too") {
   OpInstance op = InstanceOfText(
-      "operator masked(x[s, t]) -> y[s, t] { y[i, j] = select(j <= i, x[i, j], 0) }",
-      {{{4}, {6}}});
+      "operator masked(x[s, t]) -> y[s, t] { y[i, j] = select(j <= i, x[i, j], 0) }", {{{4}, {6}}});
   CHECK(IsProved(ProveSplit(op, Row(op, "s", {Piece(0)}, {Piece(0)}, true))));
   CHECK(IsRefuted(ProveSplit(op, Row(op, "s", {Piece(0)}, {Piece(0)}, false))));
 }
@@ -222,7 +221,8 @@ TEST_CASE("a mean keeps the logical count; the local one is another operator") {
   CHECK(IsProved(ProveSplit(op, Row(op, "n", {Piece(0)}, {Sum()}))));
   OpInstance square = InstanceOfText(
       "operator ms(x[n, m]) -> y[m] {"
-      " s[j] = sum(i: n) x[i, j]; y[j] = s[j] * s[j] / size(n) }", {{{4}, {6}}});
+      " s[j] = sum(i: n) x[i, j]; y[j] = s[j] * s[j] / size(n) }",
+      {{{4}, {6}}});
   CHECK(IsRefuted(ProveSplit(square, Row(square, "n", {Piece(0)}, {Sum()}))));
 }
 
@@ -232,6 +232,15 @@ TEST_CASE("a dim of two factors is split at either") {
   CHECK(IsProved(ProveSplit(op, Row(op, "n.0", {Piece(0, 0)}, {Piece(0, 0)}))));
   CHECK(IsProved(ProveSplit(op, Row(op, "n.1", {Piece(0, 1)}, {Piece(0, 1)}))));
   CHECK(IsRefuted(ProveSplit(op, Row(op, "n.1", {Piece(0, 1)}, {Piece(0, 0)}))));
+}
+
+TEST_CASE("the remainder of a real number is no integer") {
+  // 4x mod 4 is 0 for integers only.
+  OpInstance op = InstanceOfText(
+      "operator r(x[n], y[m]) -> out[n, m] { out[i, j] = select((4 * x[i]) % 4 == 0, y[j], 0) }",
+      {{{4}}, {{6}}});
+  CHECK(IsProved(ProveSplit(op, Row(op, "n", {Piece(0), kWhole}, {Piece(0)}))));
+  CHECK(IsRefuted(ProveSplit(op, Row(op, "m", {kWhole, Piece(0)}, {Sum()}))));
 }
 
 TEST_CASE("equal statements are proved once; extents do not matter") {

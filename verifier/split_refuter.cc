@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "verifier/concrete.h"
 #include "verifier/rational.h"
+#include "verifier/split_replay.h"
 
 namespace tandem::prover {
 namespace {
@@ -57,9 +58,8 @@ class Sample {
   }
 
   std::optional<Counterexample> Compare(int64_t* points) {
-    ConcreteOp whole(op_, whole_, [&](int t, const std::vector<int64_t>& i) {
-      return Whole(t, i);
-    });
+    ConcreteOp whole(op_, whole_,
+                     [&](int t, const std::vector<int64_t>& i) { return Whole(t, i); });
     std::vector<ConcreteOp> pieces;
     for (int64_t p = 0; p < degree_; ++p) {
       std::vector<ConcreteSize> sizes = whole_;
@@ -68,9 +68,8 @@ class Sample {
         s.extent = piece_;
         s.offset = row_.needs_offset ? p * piece_ : 0;
       }
-      pieces.emplace_back(op_, sizes, [this, p](int t, const std::vector<int64_t>& i) {
-        return Piece(t, p, i);
-      });
+      pieces.emplace_back(
+          op_, sizes, [this, p](int t, const std::vector<int64_t>& i) { return Piece(t, p, i); });
     }
     Random random(seed_ + 99);
     for (int k = 0; k < op_.num_outputs; ++k) {
@@ -90,7 +89,8 @@ class Sample {
         for (int64_t p = 0; p < degree_; ++p) {
           long double got = 0;
           if (!Claimed(k, p, index, pieces, &got) || NearlyEqual(expected, got)) continue;
-          return Example(k, p, index, expected, got, "value");
+          Counterexample example = Example(k, p, index, expected, got, "value");
+          if (Replayed(example)) return example;
         }
       }
     }
@@ -115,6 +115,17 @@ class Sample {
   }
 
  private:
+  bool Replayed(const Counterexample& example) const {
+    SplitReplay replay;
+    replay.degree = degree_;
+    replay.piece = piece_;
+    for (const ConcreteSize& s : whole_) replay.extents.push_back(s.extent);
+    replay.value = [this](int t, int64_t device, const std::vector<int64_t>& index) {
+      return static_cast<double>(device < 0 ? Whole(t, index) : Piece(t, device, index));
+    };
+    return Confirmed(op_, row_, replay, example);
+  }
+
   // What device p's result claims to be at a logical index; false if it claims nothing there.
   bool Claimed(int output, int64_t p, std::vector<int64_t> index, std::vector<ConcreteOp>& pieces,
                long double* got) {
@@ -177,8 +188,7 @@ class Sample {
       for (int64_t p = 0; p < degree_; ++p) shares.push_back(Share(tensor, p, index));
       return Combine(placement.combiner, shares);
     }
-    return SampleValue(op_.input(tensor).kind, seed_, static_cast<uint64_t>(tensor), index,
-                       bound_);
+    return SampleValue(op_.input(tensor).kind, seed_, static_cast<uint64_t>(tensor), index, bound_);
   }
 
   long double Piece(int tensor, int64_t p, std::vector<int64_t> index) const {
@@ -243,9 +253,6 @@ RefuteResult RefuteSplit(const OpInstance& op, const SplitRow& row, const Refute
       Sample sample(op, row, options, seed);
       result.counterexample = sample.Compare(&result.points);
       if (result.counterexample) {
-        if (std::isnan(result.counterexample->got) && !std::isnan(result.counterexample->expected)) {
-          result.counterexample->what = "value";
-        }
         return result;
       }
       ++done;

@@ -1,4 +1,5 @@
-// Looks for numbers that contradict a row of a factor table. Small sizes first.
+// Looks for numbers that contradict a row of a factor table, small sizes first. What is found is
+// replayed in the reference interpreter before it counts.
 #ifndef TANDEM_VERIFIER_SPLIT_REFUTER_H_
 #define TANDEM_VERIFIER_SPLIT_REFUTER_H_
 

@@ -6,8 +6,8 @@
 //
 // Bound variables range over all integers; their range is part of the guard, so concatenation,
 // slices, padding and partial ranges are the same thing. Binders (Body and Branch) are locally
-// nameless: a bound variable is the atom Bound(depth, k), where depth counts the binders between, so
-// terms equal up to renaming are one id and capture cannot happen. A binder is opened with fresh
+// nameless: a bound variable is the atom Bound(depth, k), where depth counts the binders between,
+// so terms equal up to renaming are one id and capture cannot happen. A binder is opened with fresh
 // variables before anything looks inside (algebra.h).
 //
 // Exponents: f^-1 is 1/f with 1/0 = 0. f^0 is kept and means [f != 0], unless f is known non-zero.
@@ -109,8 +109,8 @@ struct FactorData {
   Scope scope;
 };
 
-using SizeMonomial = std::vector<std::pair<Atom, int>>;     // sorted, exponents not 0
-using FactorPowers = std::vector<std::pair<Factor, int>>;   // sorted by factor
+using SizeMonomial = std::vector<std::pair<Atom, int>>;    // sorted, exponents not 0
+using FactorPowers = std::vector<std::pair<Factor, int>>;  // sorted by factor
 
 struct BodyData {
   SizeMonomial sizes;
@@ -139,7 +139,7 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   // Atoms.
-  Atom Size(const std::string& name);              // the same name gives the same atom
+  Atom Size(const std::string& name);               // the same name gives the same atom
   Atom Fresh(const std::string& stem, Poly range);  // a new variable
   Atom Bound(int depth, int k);
   Atom ValueAtom(Value value);

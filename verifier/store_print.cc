@@ -16,11 +16,16 @@ std::string Store::ToString(Atom a) const {
   const AtomData& data = (*this)[a];
   switch (data.kind) {
     case AtomKind::kSize:
-    case AtomKind::kVar: return data.name;
-    case AtomKind::kBound: return "$" + std::to_string(data.depth) + "." + std::to_string(data.k);
-    case AtomKind::kDiv: return "floor((" + ToString(data.a) + ")/(" + ToString(data.b) + "))";
-    case AtomKind::kMod: return "((" + ToString(data.a) + ") mod (" + ToString(data.b) + "))";
-    case AtomKind::kValue: return "{" + ToString(data.value) + "}";
+    case AtomKind::kVar:
+      return data.name;
+    case AtomKind::kBound:
+      return "$" + std::to_string(data.depth) + "." + std::to_string(data.k);
+    case AtomKind::kDiv:
+      return "floor((" + ToString(data.a) + ")/(" + ToString(data.b) + "))";
+    case AtomKind::kMod:
+      return "((" + ToString(data.a) + ") mod (" + ToString(data.b) + "))";
+    case AtomKind::kValue:
+      return "{" + ToString(data.value) + "}";
   }
   return "?";
 }
@@ -42,15 +47,24 @@ std::string Store::ToString(Guard g) const {
   std::vector<std::string> parts;
   for (Guard a : data.args) parts.push_back(ToString(a));
   switch (data.kind) {
-    case GuardKind::kTrue: return "true";
-    case GuardKind::kFalse: return "false";
-    case GuardKind::kGe: return ToString(data.poly) + " >= 0";
-    case GuardKind::kEq: return ToString(data.poly) + " = 0";
-    case GuardKind::kAnd: return "(" + Join(parts, " and ") + ")";
-    case GuardKind::kOr: return "(" + Join(parts, " or ") + ")";
-    case GuardKind::kNot: return "not (" + parts[0] + ")";
-    case GuardKind::kValueGe: return ToString(data.value) + " >= 0";
-    case GuardKind::kValueEq: return ToString(data.value) + " = 0";
+    case GuardKind::kTrue:
+      return "true";
+    case GuardKind::kFalse:
+      return "false";
+    case GuardKind::kGe:
+      return ToString(data.poly) + " >= 0";
+    case GuardKind::kEq:
+      return ToString(data.poly) + " = 0";
+    case GuardKind::kAnd:
+      return "(" + Join(parts, " and ") + ")";
+    case GuardKind::kOr:
+      return "(" + Join(parts, " or ") + ")";
+    case GuardKind::kNot:
+      return "not (" + parts[0] + ")";
+    case GuardKind::kValueGe:
+      return ToString(data.value) + " >= 0";
+    case GuardKind::kValueEq:
+      return ToString(data.value) + " = 0";
   }
   return "?";
 }
@@ -68,13 +82,19 @@ std::string Store::ToString(Factor f) const {
     parts.push_back("[" + ToString(b.guard) + "] " + ToString(b.value));
   }
   switch (data.kind) {
-    case FactorKind::kRead: return tensor(data.tensor).name + "[" + Join(parts, ",") + "]";
-    case FactorKind::kIndex: return "(" + ToString(data.poly) + ")";
-    case FactorKind::kConstant: return std::to_string(data.number);
+    case FactorKind::kRead:
+      return tensor(data.tensor).name + "[" + Join(parts, ",") + "]";
+    case FactorKind::kIndex:
+      return "(" + ToString(data.poly) + ")";
+    case FactorKind::kConstant:
+      return std::to_string(data.number);
     case FactorKind::kFn:
-    case FactorKind::kOpaque: return data.name + "(" + Join(parts, ", ") + ")";
-    case FactorKind::kGroup: return "(" + parts[0] + ")";
-    case FactorKind::kMax: return "max{" + Join(parts, "; ") + "}";
+    case FactorKind::kOpaque:
+      return data.name + "(" + Join(parts, ", ") + ")";
+    case FactorKind::kGroup:
+      return "(" + parts[0] + ")";
+    case FactorKind::kMax:
+      return "max{" + Join(parts, "; ") + "}";
   }
   return "?";
 }

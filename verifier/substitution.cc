@@ -39,7 +39,8 @@ bool Substitution::Touches(const Scope& scope, int depth) const {
 Poly Substitution::Image(Atom a, int depth) {
   const AtomData data = s_[a];
   switch (data.kind) {
-    case AtomKind::kSize: return s_.Of(a);
+    case AtomKind::kSize:
+      return s_.Of(a);
     case AtomKind::kVar: {
       if (mode_ == Mode::kReplace) {
         auto it = images_.find(a);
@@ -55,8 +56,10 @@ Poly Substitution::Image(Atom a, int depth) {
         return s_.Of(fresh_[static_cast<size_t>(data.k)]);
       }
       return s_.Of(a);
-    case AtomKind::kDiv: return s_.FloorDiv(Apply(data.a, depth), Apply(data.b, depth));
-    case AtomKind::kMod: return s_.Mod(Apply(data.a, depth), Apply(data.b, depth));
+    case AtomKind::kDiv:
+      return s_.FloorDiv(Apply(data.a, depth), Apply(data.b, depth));
+    case AtomKind::kMod:
+      return s_.Mod(Apply(data.a, depth), Apply(data.b, depth));
     case AtomKind::kValue: {
       Value v = Apply(data.value, depth);
       if (auto p = algebra_.AsPoly(v)) return *p;
@@ -91,14 +94,29 @@ Guard Substitution::Apply(Guard g, int depth) {
   Guard r = g;
   switch (data.kind) {
     case GuardKind::kTrue:
-    case GuardKind::kFalse: break;
-    case GuardKind::kGe: r = s_.Ge(Apply(data.poly, depth)); break;
-    case GuardKind::kEq: r = s_.Eq(Apply(data.poly, depth)); break;
-    case GuardKind::kAnd: r = s_.And(std::move(args)); break;
-    case GuardKind::kOr: r = s_.Or(std::move(args)); break;
-    case GuardKind::kNot: r = s_.Not(args[0]); break;
-    case GuardKind::kValueGe: r = algebra_.ValueGe(Apply(data.value, depth)); break;
-    case GuardKind::kValueEq: r = algebra_.ValueEq(Apply(data.value, depth)); break;
+    case GuardKind::kFalse:
+      break;
+    case GuardKind::kGe:
+      r = s_.Ge(Apply(data.poly, depth));
+      break;
+    case GuardKind::kEq:
+      r = s_.Eq(Apply(data.poly, depth));
+      break;
+    case GuardKind::kAnd:
+      r = s_.And(std::move(args));
+      break;
+    case GuardKind::kOr:
+      r = s_.Or(std::move(args));
+      break;
+    case GuardKind::kNot:
+      r = s_.Not(args[0]);
+      break;
+    case GuardKind::kValueGe:
+      r = algebra_.ValueGe(Apply(data.value, depth));
+      break;
+    case GuardKind::kValueEq:
+      r = algebra_.ValueEq(Apply(data.value, depth));
+      break;
   }
   memo_[key] = r.value;
   return r;

@@ -46,9 +46,8 @@ Poly Flatten(Store& store, const std::vector<Poly>& digits, const std::vector<Po
 class Unfolder {
  public:
   // `base`: what always holds (the range of a device coordinate in offsets).
-  Unfolder(Algebra& algebra, Solver& solver, const OpInstance& op,
-           std::vector<SizeBinding> sizes, InputReader reader, Guard base,
-           const Symbols* symbols = nullptr);
+  Unfolder(Algebra& algebra, Solver& solver, const OpInstance& op, std::vector<SizeBinding> sizes,
+           InputReader reader, Guard base, const Symbols* symbols = nullptr);
 
   // The value of output `output` at `index` (all digits given), which lies in range.
   Value Output(int output, const TensorIndex& index);

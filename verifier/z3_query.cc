@@ -31,11 +31,16 @@ class Encoder {
   z3::expr Of(Guard g) {
     const GuardData& data = s_[g];
     switch (data.kind) {
-      case GuardKind::kTrue: return c_.bool_val(true);
-      case GuardKind::kFalse: return c_.bool_val(false);
-      case GuardKind::kGe: return Of(data.poly) >= 0;
-      case GuardKind::kEq: return Of(data.poly) == 0;
-      case GuardKind::kNot: return !Of(data.args[0]);
+      case GuardKind::kTrue:
+        return c_.bool_val(true);
+      case GuardKind::kFalse:
+        return c_.bool_val(false);
+      case GuardKind::kGe:
+        return Of(data.poly) >= 0;
+      case GuardKind::kEq:
+        return Of(data.poly) == 0;
+      case GuardKind::kNot:
+        return !Of(data.args[0]);
       case GuardKind::kValueGe:
       case GuardKind::kValueEq:
         return c_.bool_const(("b" + std::to_string(g.value)).c_str());
@@ -209,7 +214,9 @@ Answer CheckWithZ3(const Store& store, const std::vector<Guard>& hypotheses, con
     z3::solver solver = MakeSolver(c, linear);
     for (Guard g : hypotheses) solver.add(encoder.Of(g));
     switch (goal.kind) {
-      case Goal::Kind::kGuard: solver.add(!encoder.Of(goal.parts[0].second)); break;
+      case Goal::Kind::kGuard:
+        solver.add(!encoder.Of(goal.parts[0].second));
+        break;
       case Goal::Kind::kSum: {
         z3::expr_vector sum(c);
         for (const auto& [k, g] : goal.parts) {
@@ -227,10 +234,12 @@ Answer CheckWithZ3(const Store& store, const std::vector<Guard>& hypotheses, con
     }
     encoder.Assert(solver);
     switch (solver.check()) {
-      case z3::unsat: return Answer::kValid;
+      case z3::unsat:
+        return Answer::kValid;
       case z3::sat:
         return linear && encoder.abstracted() ? Answer::kUnknown : Answer::kNotValid;
-      case z3::unknown: return Answer::kUnknown;
+      case z3::unknown:
+        return Answer::kUnknown;
     }
   } catch (const z3::exception&) {
   }
@@ -245,9 +254,12 @@ Answer SatisfiableWithZ3(const Store& store, const std::vector<Guard>& hypothese
     for (Guard g : hypotheses) solver.add(encoder.Of(g));
     encoder.Assert(solver);
     switch (solver.check()) {
-      case z3::sat: return Answer::kValid;
-      case z3::unsat: return Answer::kNotValid;
-      case z3::unknown: return Answer::kUnknown;
+      case z3::sat:
+        return Answer::kValid;
+      case z3::unsat:
+        return Answer::kNotValid;
+      case z3::unknown:
+        return Answer::kUnknown;
     }
   } catch (const z3::exception&) {
   }

@@ -23,9 +23,9 @@ struct Goal {
 
 enum class Answer { kValid, kNotValid, kUnknown };
 
-// linear: products of atoms become opaque integers with lemmas that hold for all integers; kNotValid
-// is then final only if nothing was abstracted (otherwise kUnknown). Not linear: Z3's nonlinear
-// arithmetic.
+// linear: products of atoms become opaque integers with lemmas that hold for all integers;
+// kNotValid is then final only if nothing was abstracted (otherwise kUnknown). Not linear: Z3's
+// nonlinear arithmetic.
 Answer CheckWithZ3(const Store& store, const std::vector<Guard>& hypotheses, const Goal& goal,
                    bool linear);
 
