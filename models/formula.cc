@@ -27,6 +27,19 @@ std::string Key(const FormulaNode& node) {
 
 }  // namespace
 
+int64_t Product(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (int64_t extent : shape) {
+    if (extent == 0) return 0;
+    if (product > std::numeric_limits<int64_t>::max() / extent) {
+      product = std::numeric_limits<int64_t>::max();
+    } else {
+      product *= extent;
+    }
+  }
+  return product;
+}
+
 double ApplyScalar(absl::string_view f, const std::vector<double>& a) {
   if (f == "add") return a[0] + a[1];
   if (f == "sub") return a[0] - a[1];
@@ -61,7 +74,11 @@ double ApplyScalar(absl::string_view f, const std::vector<double>& a) {
 
 int FormulaArena::Intern(FormulaNode node) {
   const auto [it, inserted] = interned_.emplace(Key(node), static_cast<int>(nodes_.size()));
-  if (inserted) nodes_.push_back(std::move(node));
+  if (inserted) {
+    affine_.push_back(node.kind == FormulaNode::Kind::kIndex ||
+                      (node.kind == FormulaNode::Kind::kNumber && std::isfinite(node.number)));
+    nodes_.push_back(std::move(node));
+  }
   return it->second;
 }
 
@@ -84,6 +101,7 @@ std::optional<double> FormulaArena::AsNumber(int id) const {
 }
 
 std::optional<AffineForm> FormulaArena::AsAffine(int id) const {
+  if (!affine_[static_cast<size_t>(id)]) return std::nullopt;
   const FormulaNode& n = node(id);
   AffineForm form;
   if (n.kind == FormulaNode::Kind::kNumber) {
@@ -122,7 +140,9 @@ int FormulaArena::FromAffine(const AffineForm& form) {
     node.kind = FormulaNode::Kind::kCall;
     node.function = function;
     node.args = {lhs, rhs};
-    return Intern(std::move(node));
+    const int made = Intern(std::move(node));
+    affine_[static_cast<size_t>(made)] = true;
+    return made;
   };
   for (const auto& [dim, c] : form.coefficients) {
     if (c == 0) continue;
@@ -246,6 +266,14 @@ bool FormulaArena::DependsOn(int id, int dim) const {
 }
 
 std::pair<double, double> FormulaArena::Range(int id, const std::vector<int64_t>& shape) const {
+  std::map<int, std::pair<double, double>> known;
+  return RangeOf(id, shape, &known);
+}
+
+std::pair<double, double> FormulaArena::RangeOf(
+    int id, const std::vector<int64_t>& shape,
+    std::map<int, std::pair<double, double>>* known) const {
+  if (const auto it = known->find(id); it != known->end()) return it->second;
   if (const auto number = AsNumber(id)) return {*number, *number};
   if (const auto form = AsAffine(id)) {
     double low = form->constant, high = form->constant;
@@ -263,15 +291,25 @@ std::pair<double, double> FormulaArena::Range(int id, const std::vector<int64_t>
     return {*low, *high};
   }
   if (n.function == "select") {
-    const auto a = Range(n.args[1], shape);
-    const auto b = Range(n.args[2], shape);
-    return {std::min(a.first, b.first), std::max(a.second, b.second)};
+    const auto a = RangeOf(n.args[1], shape, known);
+    const auto b = RangeOf(n.args[2], shape, known);
+    return (*known)[id] = {std::min(a.first, b.first), std::max(a.second, b.second)};
   }
   static const std::vector<std::string> kConditions = {"lt", "le", "eq", "and", "or", "not"};
   if (std::find(kConditions.begin(), kConditions.end(), n.function) != kConditions.end()) {
     return {0, 1};
   }
   return {-kInfinity, kInfinity};
+}
+
+int64_t FormulaArena::TreeSize(int id, int64_t limit) const {
+  std::map<int, int64_t> size;
+  for (int at : Reachable(id)) {
+    int64_t sum = 1;
+    for (int arg : node(at).args) sum = std::min(limit, sum + size.at(arg));
+    size[at] = sum;
+  }
+  return size.at(id);
 }
 
 int FormulaArena::Substitute(int id, const std::vector<int>& indices) {

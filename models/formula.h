@@ -74,6 +74,8 @@ class FormulaArena {
   std::vector<double> Evaluate(int id, const std::vector<int64_t>& shape, bool round = false) const;
   double EvaluateAt(int id, const std::vector<int64_t>& index) const;
 
+  // Nodes of the formula written out as a tree, at most `limit`.
+  int64_t TreeSize(int id, int64_t limit) const;
   // The text of an operator that makes the formula: `operator NAME(t0[..], ..; n0, n1) ->
   // out[d0 = n0, d1 = n1]: KIND`. Tables become inputs, in order of `tables`.
   struct OperatorText {
@@ -86,13 +88,19 @@ class FormulaArena {
  private:
   int Intern(FormulaNode node);
   int Compare(const std::string& function, int lhs, int rhs);
+  std::pair<double, double> RangeOf(int id, const std::vector<int64_t>& shape,
+                                    std::map<int, std::pair<double, double>>* known) const;
   std::optional<int> Arithmetic(absl::string_view function, const std::vector<int>& args);
   std::vector<int> Reachable(int id) const;  // children before parents
 
   std::vector<FormulaNode> nodes_;
+  std::vector<bool> affine_;  // made by FromAffine
   std::map<std::string, int> interned_;
   std::vector<FormulaTable> tables_;
 };
+
+// Number of elements; INT64_MAX where it does not fit.
+int64_t Product(const std::vector<int64_t>& shape);
 
 // Value of a scalar function on numbers; what Evaluate and the folding of constants use.
 double ApplyScalar(absl::string_view function, const std::vector<double>& args);

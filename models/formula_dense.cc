@@ -12,12 +12,6 @@
 namespace tandem {
 namespace {
 
-int64_t Product(const std::vector<int64_t>& shape) {
-  int64_t product = 1;
-  for (int64_t extent : shape) product *= extent;
-  return product;
-}
-
 // Advances a row-major index; false at the end.
 bool Next(const std::vector<int64_t>& shape, std::vector<int64_t>* index) {
   for (size_t d = shape.size(); d-- > 0;) {

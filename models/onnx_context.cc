@@ -69,8 +69,7 @@ absl::StatusOr<std::vector<double>> OnnxContext::Elements(const OnnxValue& value
     return Unsupported(absl::StrCat(what, " is computed from the data; it must be known when the "
                                           "model is imported"));
   }
-  int64_t count = 1;
-  for (int64_t extent : value.shape) count *= extent;
+  const int64_t count = Product(value.shape);
   if (count > kMostKnownElements) {
     return Unsupported(absl::StrCat(what, " has ", count, " elements; at most ",
                                     kMostKnownElements, " are computed at import"));

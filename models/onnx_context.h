@@ -149,6 +149,9 @@ class OnnxContext {
                                    bool target_has_new_batch = false);
   absl::StatusOr<OnnxValue> Transpose(const OnnxValue& value, const std::vector<int64_t>& perm,
                                       const std::string& suffix = "");
+  // The value as of the shape that the file gives it: where a node made it once although it repeats
+  // (an operand was known not to vary), it stands for the repetition.
+  absl::StatusOr<OnnxValue> Restore(OnnxValue value, const Dims& shape);
   // Makes value's dim follow the batch: it is known or a weight, equal for every sample.
   absl::Status DropBatch(OnnxValue* value, size_t dim) const;
   // Brings values that are read together into agreement on which dims hold the batch; dims are

@@ -10,12 +10,6 @@
 namespace tandem {
 namespace {
 
-int64_t Product(const Dims& dims) {
-  int64_t product = 1;
-  for (int64_t extent : dims) product *= extent;
-  return product;
-}
-
 // Every row along the last axis of a known mask has an element above minus infinity; for conditions
 // (`as_condition`), an element that is true (or, inverted, false).
 bool EveryRowHas(OnnxContext& c, const OnnxValue& mask, double finite_where, bool as_condition) {
@@ -80,6 +74,9 @@ absl::StatusOr<OnnxValue> Binary(OnnxCall& call, const std::string& op, OnnxValu
                                  bool commutative, const std::string& suffix) {
   OnnxContext& c = call.c;
   std::vector<OnnxValue> together = {std::move(a), std::move(b)};
+  // (A constant that was made from a shape speaks of the new batch, and has no shape of old.)
+  auto whole = BroadcastShape(c, c.Before(together[0]), c.Before(together[1]));
+  if (!whole.ok() && !c.rebinding) return whole.status();
   if (absl::Status s = c.AlignBatch(&together); !s.ok()) return s;
   if (absl::StatusOr<Dims> shape = BroadcastShape(c, c.Shape(together[0]), c.Shape(together[1]));
       !shape.ok()) {
@@ -98,7 +95,9 @@ absl::StatusOr<OnnxValue> Binary(OnnxCall& call, const std::string& op, OnnxValu
   OnnxContext::EmitOptions emit;
   emit.suffix = suffix;
   auto result = c.Emit(op, {}, {*lhs, *rhs}, emit);
-  if (!result.ok() || op != "add") return result;
+  if (!result.ok()) return result;
+  if (!whole.ok()) return result;
+  if (op != "add") return c.Restore(*result, *whole);
   // Scores plus a mask: finite in every row if the mask is.
   for (int k = 0; k < 2; ++k) {
     const OnnxValue& mask = together[static_cast<size_t>(k)];
@@ -113,7 +112,7 @@ absl::StatusOr<OnnxValue> Binary(OnnxCall& call, const std::string& op, OnnxValu
                                          ? Finiteness::kRowsFinite
                                          : Finiteness::kUnknown;
   }
-  return result;
+  return c.Restore(*result, *whole);
 }
 
 // One operand with a known number.
@@ -357,17 +356,20 @@ absl::Status IsNaN(OnnxCall& call) {
   const NodeId producer = c.graph.tensor(*id).producer;
   if (producer.valid() && c.graph.node(producer).op == "softmax" &&
       c.FinitenessOf(*id) == Finiteness::kFinite) {
-    return call.Give(c.Known(c.Shape(call.in[0]), DType::kBool, c.formulas.Number(0)));
+    return call.Give(c.Known(c.Before(call.in[0]), DType::kBool, c.formulas.Number(0)));
   }
   return call.Give(c.Emit("isnan", {}, {*id}));
 }
 
 absl::Status Where(OnnxCall& call) {
   OnnxContext& c = call.c;
+  auto whole = BroadcastShape(c, c.Before(call.in[1]), c.Before(call.in[2]));
+  if (whole.ok()) whole = BroadcastShape(c, *whole, c.Before(call.in[0]));
+  if (!whole.ok() && !c.rebinding) return whole.status();
   if (const auto chosen = c.Uniform(call.in[0])) {
     const OnnxValue& value = call.in[*chosen != 0 ? 1 : 2];
-    auto shape = BroadcastShape(c, c.Shape(call.in[1]), c.Shape(call.in[2]));
-    if (shape.ok() && c.Shape(value) == *shape) return call.Give(value);
+    if (!whole.ok()) return call.Give(value);
+    return call.Give(c.Restore(value, *whole));
   }
   std::vector<OnnxValue> together = call.in;
   if (absl::Status s = c.AlignBatch(&together); !s.ok()) return s;
@@ -392,7 +394,8 @@ absl::Status Where(OnnxCall& call) {
                                          ? Finiteness::kRowsFinite
                                          : Finiteness::kUnknown;
   }
-  return call.Give(result);
+  if (!whole.ok()) return call.Give(result);
+  return call.Give(c.Restore(*result, *whole));
 }
 
 // Operators of two operands that Tandem has no built-in for.

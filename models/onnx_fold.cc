@@ -15,18 +15,10 @@ namespace {
 constexpr int64_t kSmall = 256;  // results up to here are evaluated and put in simplest form
 constexpr int64_t kMostDense = int64_t{1} << 24;
 
-int64_t Product(const Dims& dims) {
-  int64_t product = 1;
-  for (int64_t extent : dims) product *= extent;
-  return product;
-}
-
 // The result in simplest form.
 OnnxValue Finish(OnnxCall& call, Dims shape, DType dtype, int formula) {
   FormulaArena& f = call.c.formulas;
-  bool empty = false;
-  for (int64_t extent : shape) empty = empty || extent == 0;
-  if (!empty) {
+  if (Product(shape) != 0) {
     formula = f.Simplify(formula, shape);
     if (Product(shape) <= kSmall && !f.AsAffine(formula)) {
       formula = f.Dense(shape, f.Evaluate(formula, shape));
@@ -222,6 +214,7 @@ absl::StatusOr<OnnxValue> FoldCumSum(OnnxCall& call) {
     count.constant = static_cast<double>(reverse ? n : 1) - (exclusive ? 1 : 0);
     return Finish(call, x.shape, x.dtype, f.Call("mul", {x.formula, f.FromAffine(count)}));
   }
+  if (Product(x.shape) == 0) return x;
   auto values = call.c.Elements(x, "the operand of CumSum");
   if (!values.ok()) return values.status();
   int64_t stride = 1;

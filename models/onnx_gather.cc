@@ -18,8 +18,7 @@ absl::StatusOr<int> IndexFormula(OnnxCall& call, const OnnxValue& ids, int formu
   const auto n = static_cast<double>(extent);
   auto range = f.Range(formula, shape);
   if (!(range.second < n && range.first >= -n)) {  // bounds are coarse; small ones are looked at
-    int64_t elements = 1;
-    for (int64_t d : shape) elements *= d;
+    const int64_t elements = Product(shape);
     if (elements > 0 && elements <= (1 << 20)) {
       formula = f.Dense(shape, f.Evaluate(formula, shape));
       range = f.Range(formula, shape);

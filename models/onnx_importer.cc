@@ -1,6 +1,8 @@
 #include "models/onnx_importer.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -28,6 +30,9 @@ std::string Printable(const std::string& name) {
   return text;
 }
 
+constexpr int64_t kMostNodes = 2000000;
+constexpr int kDeepest = 32;  // functions and branches inside one another
+
 class Importer {
  public:
   Importer(const OnnxFile& file, const ImportOptions& options, ImportReport* report)
@@ -41,6 +46,15 @@ class Importer {
     }
     if (absl::Status s = AddInputs(c_); !s.ok()) return s;
     if (absl::Status s = AddInitializers(c_); !s.ok()) return s;
+    bool symbolic = false;
+    for (const auto& input : graph.input()) {
+      for (const auto& dim : input.type().tensor_type().shape().dim()) {
+        symbolic = symbolic || !dim.has_dim_value();
+      }
+    }
+    strict_ = !symbolic;
+    for (const auto& info : graph.value_info()) declared_[info.name()] = &info.type();
+    for (const auto& info : graph.output()) declared_[info.name()] = &info.type();
     for (int i : c_.file.order) {
       if (absl::Status s = Process(graph.node(i), 0); !s.ok()) return s;
     }
@@ -62,6 +76,11 @@ class Importer {
 
  private:
   absl::Status Process(const onnx::NodeProto& node, int depth) {
+    if (node.output_size() == 0) return absl::OkStatus();
+    if (++processed_ > kMostNodes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(c_.file.path, ": more than ", kMostNodes, " nodes with functions written out"));
+    }
     c_.node_op = Printable(node.op_type());
     c_.node_name = Printable(!node.name().empty()       ? node.name()
                              : node.output_size() > 0 ? node.output(0)
@@ -77,7 +96,9 @@ class Importer {
     const size_t tensors = c_.graph.tensors.size();
     absl::Status status = absl::OkStatus();
     const auto handler = AllOnnxHandlers().find(node.op_type());
-    if (node.op_type() == "If" && !poisoned) {
+    if (const auto* function = FunctionOf(node); function != nullptr) {
+      if (!poisoned) status = Inline(call, *function, depth);
+    } else if (node.op_type() == "If" && !poisoned) {
       status = Branch(call, depth);
     } else if (IsUsers(node.op_type())) {
       if (!poisoned) status = UsersOperator(call);
@@ -105,14 +126,39 @@ class Importer {
         value = OnnxValue{};
         value.kind = OnnxValue::Kind::kUnsupported;
       }
-      if (value.name.empty() || value.known()) value.name = Printable(name);
+      value.name = Printable(name);
       Rename(value, tensors);
+      if (const auto it = declared_.find(name); it != declared_.end() && !poisoned) {
+        if (absl::Status s = CheckDeclared(name, *it->second, value, strict_); !s.ok()) return s;
+      }
       c_.values[name] = std::move(value);
     }
     return absl::OkStatus();
   }
 
+  // Operands that an operator cannot do without; of those with any number, all.
+  static size_t Needed(const OnnxCall& call) {
+    static const std::map<std::string, size_t> kNeeded = {
+        {"Add", 2}, {"Sub", 2}, {"Mul", 2}, {"Div", 2}, {"Pow", 2}, {"Mod", 2}, {"Xor", 2},
+        {"And", 2}, {"Or", 2}, {"BitwiseAnd", 2}, {"BitwiseOr", 2}, {"Equal", 2}, {"Less", 2},
+        {"LessOrEqual", 2}, {"Greater", 2}, {"GreaterOrEqual", 2}, {"Where", 3}, {"Expand", 2},
+        {"Reshape", 2}, {"CastLike", 2}, {"PRelu", 2}, {"Tile", 2},
+        {"Gather", 2}, {"GatherElements", 2}, {"GatherND", 2}, {"CumSum", 2}, {"SequenceAt", 2},
+        {"Range", 3}, {"OneHot", 3}, {"MatMul", 2}, {"Gemm", 2}, {"Conv", 2}, {"ConvTranspose", 2},
+        {"BatchNormalization", 5}, {"InstanceNormalization", 3}, {"GroupNormalization", 3},
+        {"LayerNormalization", 2}, {"Attention", 3}, {"RotaryEmbedding", 3}};
+    static const std::set<std::string> kAll = {"Sum", "Mean", "Min", "Max", "Concat", "Einsum",
+                                               "SequenceConstruct"};
+    if (kAll.count(call.node.op_type()) != 0) return call.in.size();
+    if (call.node.op_type() == "Constant") return 0;
+    const auto it = kNeeded.find(call.node.op_type());
+    return it == kNeeded.end() ? 1 : it->second;
+  }
+
   absl::Status Apply(OnnxCall& call, OnnxHandler handler) {
+    for (size_t i = 0; i < Needed(call); ++i) {
+      if (!call.has(i)) return c_.Error(absl::StrCat("operand ", i, " is missing"));
+    }
     auto folded = FoldKnown(call);
     if (!folded.ok()) return folded.status();
     if (*folded) return absl::OkStatus();
@@ -122,11 +168,6 @@ class Importer {
         if (extent == 0 && !shape_only && !value.known()) return c_.Error("an empty operand");
       }
     }
-    if (call.in.empty() && call.node.op_type() != "Constant" &&
-        call.node.op_type() != "SequenceConstruct") {
-      return c_.Error("has no operands");
-    }
-    if (!call.in.empty() && !call.has(0)) return c_.Error("its first operand is missing");
     return handler(call);
   }
 
@@ -170,11 +211,85 @@ class Importer {
     return absl::OkStatus();
   }
 
+  const onnx::FunctionProto* FunctionOf(const onnx::NodeProto& node) const {
+    for (const auto& function : c_.file.model.functions()) {
+      if (function.name() == node.op_type() && function.domain() == node.domain()) return &function;
+    }
+    return nullptr;
+  }
+
+  // A function of the model itself: its nodes, with names of their own.
+  absl::Status Inline(OnnxCall& call, const onnx::FunctionProto& function, int depth) {
+    if (depth > kDeepest) return c_.Error("functions nested too deeply");
+    if (call.node.input_size() > function.input_size() ||
+        call.node.output_size() > function.output_size()) {
+      return c_.Error(absl::StrCat("more operands or outputs than function '", function.name(),
+                                   "' has"));
+    }
+    const std::string scope = absl::StrCat(c_.node_name, "/", ++scopes_, "/");
+    const auto inner = [&](const std::string& name) {
+      return name.empty() ? name : absl::StrCat(scope, name);
+    };
+    for (int i = 0; i < function.input_size(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (at < call.in.size() && call.has(at)) c_.values[inner(function.input(i))] = call.in[at];
+    }
+    for (const onnx::NodeProto& original : function.node()) {
+      onnx::NodeProto node = original;
+      node.set_name(inner(original.name().empty() ? original.op_type() : original.name()));
+      for (std::string& name : *node.mutable_input()) name = inner(name);
+      for (std::string& name : *node.mutable_output()) name = inner(name);
+      node.clear_attribute();
+      for (const onnx::AttributeProto& attribute : original.attribute()) {
+        if (attribute.ref_attr_name().empty()) {
+          *node.add_attribute() = attribute;
+        } else if (const auto* given = call.Attribute(attribute.ref_attr_name().c_str())) {
+          *node.add_attribute() = *given;
+          node.mutable_attribute(node.attribute_size() - 1)->set_name(attribute.name());
+        }
+      }
+      if (absl::Status s = Process(node, depth + 1); !s.ok()) return s;
+    }
+    for (size_t k = 0; k < call.out.size(); ++k) {
+      const auto it = c_.values.find(inner(function.output(static_cast<int>(k))));
+      if (it == c_.values.end()) {
+        return c_.Error(absl::StrCat("function '", function.name(), "' does not make its output"));
+      }
+      call.out[k] = it->second;
+    }
+    return absl::OkStatus();
+  }
+
+  // The shape that the file declares must be the one that follows from the operators.
+  absl::Status CheckDeclared(const std::string& name, const onnx::TypeProto& type,
+                             const OnnxValue& value, bool strict) {
+    if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return absl::OkStatus();
+    if (value.kind != OnnxValue::Kind::kTensor) return absl::OkStatus();
+    const auto& declared = type.tensor_type().shape();
+    const Dims before = c_.Before(value);
+    bool same = declared.dim_size() == static_cast<int>(before.size());
+    for (int d = 0; same && d < declared.dim_size(); ++d) {
+      const auto& dim = declared.dim(d);
+      same = !dim.has_dim_value() || dim.dim_value() == before[static_cast<size_t>(d)];
+    }
+    if (same) return absl::OkStatus();
+    std::vector<std::string> dims;
+    for (const auto& dim : declared.dim()) {
+      dims.push_back(dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : dim.dim_param());
+    }
+    const std::string message =
+        absl::StrCat("'", Printable(name), "' is declared as [", absl::StrJoin(dims, ", "),
+                     "], but its operators make [", absl::StrJoin(before, ", "), "]");
+    if (strict) return c_.Error(message + "; export the model again");
+    c_.Note(message);
+    return absl::OkStatus();
+  }
+
   // A condition that is known at import chooses the branch.
   absl::Status Branch(OnnxCall& call, int depth) {
     const auto condition = call.has(0) ? c_.Uniform(call.in[0]) : std::nullopt;
     if (!condition) return c_.Unsupported("a branch on data; export the model without it");
-    if (depth > 32) return c_.Error("branches nested too deeply");
+    if (depth > kDeepest) return c_.Error("branches nested too deeply");
     const auto* branch = call.Attribute(*condition != 0 ? "then_branch" : "else_branch");
     if (branch == nullptr) return c_.Error("has no branch");
     const onnx::GraphProto& body = branch->g();
@@ -253,6 +368,10 @@ class Importer {
   }
 
   OnnxContext c_;
+  int scopes_ = 0;
+  int64_t processed_ = 0;
+  bool strict_ = true;  // all dims of the file are numbers
+  std::map<std::string, const onnx::TypeProto*> declared_;
 };
 
 }  // namespace
@@ -317,6 +436,7 @@ const OnnxHandlers& AllOnnxHandlers() {
     AddNormalizationHandlers(map);
     AddWindowHandlers(map);
     AddGatherHandlers(map);
+    AddTransformerHandlers(map);
     // Folded only: their operands must be known.
     for (const char* op : {"Range", "ConstantOfShape", "NonZero"}) {
       map->emplace(op, [](OnnxCall& call) {

@@ -429,6 +429,98 @@ TEST_CASE("all operators that are not imported are named at once") {
   CHECK(report.unsupported.size() == 2);
 }
 
+TEST_CASE("functions of the model and branches on constants are taken in") {
+  OnnxModelBuilder m;
+  m.Input("x", {"2", "3"});
+  onnx::FunctionProto* function = m.model().add_functions();
+  function->set_name("Twice");
+  function->set_domain("local");
+  function->add_input("a");
+  function->add_output("b");
+  onnx::NodeProto* inside = function->add_node();
+  inside->set_op_type("LeakyRelu");
+  inside->add_input("a");
+  inside->add_output("b");
+  auto* alpha = inside->add_attribute();
+  alpha->set_name("alpha");
+  alpha->set_type(onnx::AttributeProto::FLOAT);
+  alpha->set_ref_attr_name("slope");
+  m.Node("Twice", {"x"}, {"h"}, {{"slope", 0.25F}})->set_domain("local");
+  m.Floats("yes", {}, {1});
+  m.Node("Cast", {"yes"}, {"condition"}, {{"to", int64_t{9}}});
+  onnx::NodeProto* branch = m.Node("If", {"condition"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto* attribute = branch->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::GRAPH);
+    onnx::NodeProto* node = attribute->mutable_g()->add_node();
+    node->set_op_type(std::string(name) == "then_branch" ? "Neg" : "Det");
+    node->add_input("h");
+    node->add_output(std::string(name) + "_out");
+    attribute->mutable_g()->add_output()->set_name(std::string(name) + "_out");
+  }
+  m.Output("y");
+  const Graph graph = Import(m);
+  REQUIRE(graph.nodes.size() == 2);
+  CHECK(graph.nodes[0].op == "leaky_relu");
+  CHECK(std::get<double>(graph.nodes[0].attributes.at("alpha")) == 0.25);
+  CHECK(graph.nodes[1].op == "neg");
+}
+
+TEST_CASE("attention of recent opsets is one operator, keys shared by heads") {
+  OnnxModelBuilder m(23);
+  m.Input("q", {"2", "3", "8"});
+  m.Input("k", {"2", "5", "4"});
+  m.Input("v", {"2", "5", "4"});
+  m.Node("Attention", {"q", "k", "v"}, {"y"},
+         {{"q_num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}, {"is_causal", int64_t{1}}});
+  m.Output("y");
+  const Graph graph = Import(m);
+  CHECK(Count(graph, "causal_attention") == 1);
+  CHECK(Count(graph, "expand") == 2);
+  CHECK(PlainShape(graph.tensor(graph.outputs[0]).shape) == Dims{2, 3, 8});
+  m.model().mutable_graph()->mutable_node(0)->mutable_attribute(2)->set_i(3);
+  CHECK(Has(ErrorOf(m), "3 heads do not divide"));
+}
+
+TEST_CASE("rotary embedding turns pairs") {
+  for (int64_t interleaved : {0, 1}) {
+    OnnxModelBuilder m(23);
+    m.Input("x", {"1", "1", "2", "4"});
+    m.Floats("cos_table", {1, 2, 2}, {1, 0.5F, 0.25F, 0.75F});
+    m.Floats("sin_table", {1, 2, 2}, {0, 0.5F, 1, -0.25F});
+    m.Node("RotaryEmbedding", {"x", "cos_table", "sin_table"}, {"y"}, {{"interleaved", interleaved}});
+    m.Output("y");
+    const HostTensor in = Ramp({1, 1, 2, 4});
+    const HostTensor out = Evaluate(Import(m), in);
+    const double c[] = {1, 0.5, 0.25, 0.75}, s[] = {0, 0.5, 1, -0.25};
+    for (size_t t = 0; t < 2; ++t) {
+      for (size_t p = 0; p < 2; ++p) {
+        const size_t a = 4 * t + (interleaved ? 2 * p : p), b = 4 * t + (interleaved ? 2 * p + 1 : p + 2);
+        CHECK(std::fabs(out.data[a] - (in.data[a] * c[2 * t + p] - in.data[b] * s[2 * t + p])) < 1e-6);
+        CHECK(std::fabs(out.data[b] - (in.data[a] * s[2 * t + p] + in.data[b] * c[2 * t + p])) < 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("a declared shape that the operators contradict is refused") {
+  OnnxModelBuilder m;
+  m.Input("x", {"2", "3"});
+  m.Node("Relu", {"x"}, {"h"});
+  m.Node("Neg", {"h"}, {"y"});
+  m.Output("y");
+  auto* info = m.model().mutable_graph()->add_value_info();
+  info->set_name("h");
+  auto* tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(1);
+  tensor->mutable_shape()->add_dim()->set_dim_value(2);
+  tensor->mutable_shape()->add_dim()->set_dim_value(4);
+  const std::string message = ErrorOf(m);
+  CHECK(Has(message, "'h' is declared as [2, 4]"));
+  CHECK(Has(message, "node_h"));
+}
+
 TEST_CASE("wrong models are located") {
   const auto with = [](const std::function<void(OnnxModelBuilder&)>& change) {
     OnnxModelBuilder m;
@@ -453,7 +545,7 @@ TEST_CASE("wrong models are located") {
   CHECK(Has(with([](M& m) { m.Node("Add", {"x", "w"}, {"z"}); }), "node 'node_z' (Add)"));
   CHECK(Has(with([](M& m) { m.Node("MatMul", {"w", "x"}, {"z"}); }), "inner dims differ"));
   CHECK(Has(with([](M& m) { m.Node("Softmax", {"x"}, {"z"}, {{"axis", int64_t{7}}}); }), "axis 7"));
-  CHECK(Has(with([](M& m) { m.Node("Relu", {}, {"z"}); }), "no operands"));
+  CHECK(Has(with([](M& m) { m.Node("Relu", {}, {"z"}); }), "operand 0 is missing"));
   CHECK(Has(with([](M& m) {
               m.Ints("t", {2}, {4, 4});
               m.Node("Reshape", {"x", "t"}, {"z"});

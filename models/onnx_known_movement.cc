@@ -11,13 +11,8 @@ OnnxValue Reindex(OnnxContext& c, const OnnxValue& value, Dims shape,
                   const std::vector<int>& indices) {
   OnnxValue result = value;
   result.formula = c.formulas.Substitute(value.formula, indices);
-  bool empty = false;
-  int64_t elements = 1;
-  for (int64_t extent : shape) {
-    empty = empty || extent == 0;
-    elements *= extent;
-  }
-  if (!empty) {
+  const int64_t elements = Product(shape);
+  if (elements != 0) {
     result.formula = c.formulas.Simplify(result.formula, shape);
     if (elements <= 256 && !c.formulas.AsAffine(result.formula)) {
       result.formula = c.formulas.Dense(shape, c.formulas.Evaluate(result.formula, shape));

@@ -13,12 +13,8 @@ namespace {
 constexpr int64_t kSmallConstant = 64;     // elements: written out
 constexpr int64_t kDenseConstant = 4096;   // elements of a formula that is no simple one
 constexpr int64_t kDenseTable = 1 << 22;   // elements of data of the file
-
-int64_t Product(const Dims& shape) {
-  int64_t product = 1;
-  for (int64_t extent : shape) product *= extent;
-  return product;
-}
+constexpr int64_t kLongFormula = 2000;     // written out as text
+constexpr int64_t kMostElements = int64_t{1} << 48;
 
 AttrValue Ints(const Dims& dims) { return dims; }
 
@@ -87,6 +83,10 @@ absl::StatusOr<TensorId> OnnxContext::MakeKnown(const OnnxValue& value, const Di
                                 absl::StrJoin(dims, ", "), "]"));
     }
   }
+  if (Product(dims) > kMostElements) {
+    return Error(absl::StrCat("constant '", value.name, "' of shape [", absl::StrJoin(dims, ", "),
+                              "] is too large"));
+  }
   const int formula = formulas.Simplify(value.formula, dims);
   const std::pair<std::string, int> key(
       absl::StrCat(absl::StrJoin(dims, ","), ":", static_cast<int>(value.dtype)), formula);
@@ -123,7 +123,12 @@ absl::StatusOr<TensorId> OnnxContext::MakeKnown(const OnnxValue& value, const Di
     if (made.ok() && dims.size() > 1) made = Reshape(*made, dims, true, "/index");
   } else {
     const FormulaNode& node = formulas.node(formula);
-    const bool data = node.kind == FormulaNode::Kind::kTable;
+    const bool data = node.kind == FormulaNode::Kind::kTable ||
+                      formulas.TreeSize(formula, kLongFormula) >= kLongFormula;
+    if (data && elements > kDenseTable && node.kind != FormulaNode::Kind::kTable) {
+      return Unsupported(absl::StrCat("constant '", value.name, "' of ", elements,
+                                      " elements follows no short formula"));
+    }
     if (elements <= (data ? kDenseTable : kDenseConstant)) {
       made = OfTensor(
           AddConstant(value.name, dims, value.dtype, formulas.Evaluate(formula, dims)));

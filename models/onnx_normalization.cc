@@ -163,7 +163,7 @@ absl::Status Dropout(OnnxCall& call) {
   }
   const bool training = call.has(2) && c.Uniform(call.in[2]).value_or(0) != 0;
   if (call.out.size() > 1) {
-    call.out[1] = c.Known(c.Shape(call.in[0]), DType::kBool, c.formulas.Number(1));
+    call.out[1] = c.Known(c.Before(call.in[0]), DType::kBool, c.formulas.Number(1));
   }
   if (!training || ratio == 0) return call.Give(call.in[0]);
   if (call.wants(1)) return c.Unsupported("the mask of dropout in training mode");

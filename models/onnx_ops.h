@@ -47,6 +47,7 @@ void AddContractionHandlers(OnnxHandlers* handlers);
 void AddMovementHandlers(OnnxHandlers* handlers);
 void AddReductionHandlers(OnnxHandlers* handlers);
 void AddNormalizationHandlers(OnnxHandlers* handlers);
+void AddTransformerHandlers(OnnxHandlers* handlers);
 void AddWindowHandlers(OnnxHandlers* handlers);
 void AddSlicingHandlers(OnnxHandlers* handlers);
 void AddGatherHandlers(OnnxHandlers* handlers);

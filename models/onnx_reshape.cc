@@ -11,12 +11,6 @@
 namespace tandem {
 namespace {
 
-int64_t Product(const Dims& dims) {
-  int64_t product = 1;
-  for (int64_t extent : dims) product *= extent;
-  return product;
-}
-
 struct Factor {
   int64_t extent = 1;
   bool batch = false;
@@ -125,6 +119,9 @@ std::optional<BatchDims> MapReshape(const BatchDims& from, const Dims& target, i
 absl::StatusOr<OnnxValue> OnnxContext::Reshape(const OnnxValue& value, const Dims& target,
                                                bool target_has_new_batch,
                                                const std::string& suffix) {
+  if (value.known() && Product(value.shape) == 0 && Product(target) == 0) {
+    return Known(target, value.dtype, value.formula);
+  }
   for (int64_t extent : target) {
     if (extent < 1) return Error(absl::StrCat("reshape to a dim of ", extent));
   }
@@ -164,6 +161,25 @@ absl::StatusOr<OnnxValue> OnnxContext::Reshape(const OnnxValue& value, const Dim
     FinitenessOf(result->tensor) = FinitenessOf(*id);
   }
   return result;
+}
+
+absl::StatusOr<OnnxValue> OnnxContext::Restore(OnnxValue value, const Dims& shape) {
+  Dims before = Before(value);
+  if (before == shape) return value;
+  if (value.known()) return ExpandKnown(*this, value, shape);
+  if (before.size() < shape.size()) {
+    Dims wide(shape.size() - before.size(), 1);
+    wide.insert(wide.end(), before.begin(), before.end());
+    auto reshaped = Reshape(value, wide, false, "/rank");
+    if (!reshaped.ok()) return reshaped;
+    value = *reshaped;
+    before = wide;
+  }
+  auto id = ToTensor(value);
+  if (!id.ok()) return id.status();
+  value = OfTensor(*id);
+  if (before != shape) value.repeated = shape;
+  return value;
 }
 
 absl::StatusOr<OnnxValue> OnnxContext::Expand(const OnnxValue& value, const Dims& target,

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <regex>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -14,12 +15,6 @@
 
 namespace tandem {
 namespace {
-
-int64_t Product(const Dims& dims) {
-  int64_t product = 1;
-  for (int64_t extent : dims) product *= extent;
-  return product;
-}
 
 size_t WideDims(const Dims& dims) {
   size_t wide = 0;
@@ -42,17 +37,19 @@ Readers ReadersOf(const onnx::GraphProto& graph) {
 
 // Everything computed from the value ends in sines and cosines.
 bool LeadsToRotation(const onnx::GraphProto& graph, const Readers& readers,
-                     const std::string& value, int depth) {
+                     const std::string& value, int depth, std::set<std::string>* seen) {
   static const std::vector<std::string> kThrough = {
       "Mul",    "Concat",  "Unsqueeze", "Cast",     "MatMul",  "Transpose", "Reshape",
       "Expand", "Identity", "Squeeze",  "CastLike", "Einsum",  "Slice",     "Tile"};
   const auto it = readers.find(value);
   if (it == readers.end() || depth > 12) return false;
+  if (!seen->insert(value).second) return true;  // looked at on the way here
   for (const auto& [n, operand] : it->second) {
     const onnx::NodeProto& node = graph.node(n);
     if (node.op_type() == "Cos" || node.op_type() == "Sin" || node.op_type() == "Shape") continue;
     if (std::find(kThrough.begin(), kThrough.end(), node.op_type()) == kThrough.end()) return false;
-    if (!LeadsToRotation(graph, readers, node.output(0), depth + 1)) return false;
+    if (node.output_size() == 0) return false;
+    if (!LeadsToRotation(graph, readers, node.output(0), depth + 1, seen)) return false;
   }
   return true;
 }
@@ -162,7 +159,8 @@ class InitializerReader {
       value = tensor.known ? Dense(tensor) : Guess(tensor);
     } else {
       if (!tensor.shape.empty()) c_.report->initializer_parameters += Product(tensor.shape);
-      const bool rotation = LeadsToRotation(graph_, readers_, tensor.name, 0);
+      std::set<std::string> seen;
+      const bool rotation = LeadsToRotation(graph_, readers_, tensor.name, 0, &seen);
       const std::string reason = KnownReason(tensor, rotation);
       if (!reason.empty()) {
         value = Dense(tensor);

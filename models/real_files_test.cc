@@ -8,10 +8,14 @@
 
 #include <catch2/catch.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include "models/load_model.h"
 #include "models/model_summary.h"
 #include "models/onnx_file.h"
+#include "pcg/file_io.h"
 #include "pcg/interpreter.h"
+#include "pcg/training.h"
 
 namespace tandem {
 namespace {
@@ -88,7 +92,7 @@ TEST_CASE("real exports have the published parameters and FLOPs") {
   }
 }
 
-TEST_CASE("small real models give PyTorch's outputs") {
+TEST_CASE("small real models give PyTorch's outputs and losses") {
   const fs::path folder = Shared("numeric");
   if (folder.empty()) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -127,6 +131,43 @@ TEST_CASE("small real models give PyTorch's outputs") {
       worst = std::max(worst, std::fabs(got.data[i] - wanted->values[i]));
     }
     CHECK(worst < 1e-6);
+
+    // Five steps of plain SGD, the loss taken before each update.
+    const auto training = nlohmann::json::parse(*ReadFile((entry.path() / "training.json").string()));
+    TrainingOptions how;
+    how.optimizer = training["optimizer"];
+    how.loss = training["loss"];
+    how.precision = DType::kF64;
+    const auto step = MakeTrainingGraph(*graph, how);
+    INFO(step.status());
+    REQUIRE(step.ok());
+    std::map<std::string, HostTensor> by_name;
+    for (const auto& [id, value] : sources) by_name[graph->tensor(id).name] = value;
+    const auto labels = ReadOnnxTensorFile((entry.path() / "labels.pb").string());
+    REQUIRE(labels.ok());
+    by_name["labels"] = {labels->shape, labels->values};
+    by_name["lr"] = {{}, {training["lr"].get<double>()}};
+    for (size_t i = 0; i < training["losses"].size(); ++i) {
+      std::map<TensorId, HostTensor> now;
+      for (size_t t = 0; t < step->tensors.size(); ++t) {
+        const Tensor& tensor = step->tensors[t];
+        if (tensor.producer.valid()) continue;
+        const auto found = by_name.find(tensor.name);
+        if (found == by_name.end()) by_name[tensor.name] = {PlainShape(tensor.shape), tensor.values};
+        now[TensorId(static_cast<int64_t>(t))] = by_name[tensor.name];
+      }
+      std::vector<TensorId> asked = {*step->loss};
+      for (const StateUpdate& update : step->updates) asked.push_back(update.next);
+      const auto after = EvaluateGraph(*step, now, asked);
+      INFO(after.status());
+      REQUIRE(after.ok());
+      const double loss = after->at(*step->loss).data[0];
+      const double expected_loss = training["losses"][i];
+      CHECK(std::fabs(loss / expected_loss - 1) < 1e-5);
+      for (const StateUpdate& update : step->updates) {
+        by_name[step->tensor(update.state).name] = after->at(update.next);
+      }
+    }
   }
 }
 
