@@ -1,7 +1,6 @@
 #include "optimizer/layout_problem.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -263,8 +262,7 @@ class Builder {
   // --- edges -------------------------------------------------------------------------------------
 
   int EdgeTable(int shape, const Slot& from, const Slot& to) {
-    const std::array<const Slot*, 2> key_slots = {&from, &to};
-    auto key = std::make_tuple(shape, *key_slots[0], *key_slots[1]);
+    auto key = std::make_tuple(shape, from, to);
     auto it = tables_.find(key);
     if (it != tables_.end()) return it->second;
     solver::Table table;

@@ -5,55 +5,26 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/graph_builder.h"
 
 namespace tandem {
 
-GraphMaker::GraphMaker(std::string name, int64_t batch) {
-  graph_.name = std::move(name);
-  graph_.batch = batch;
-  graph_.operators = BuiltinOperators();
-}
+namespace {
 
-TensorId GraphMaker::Input(const std::string& name, std::vector<int64_t> shape, DType dtype) {
-  Tensor t;
-  t.name = name;
-  t.role = TensorRole::kInput;
-  t.dtype = dtype;
-  for (int64_t e : shape) t.shape.push_back({e});
-  return graph_.AddSource(std::move(t));
-}
-
-TensorId GraphMaker::Parameter(const std::string& name, std::vector<int64_t> shape) {
-  Tensor t;
-  t.name = name;
-  t.role = TensorRole::kParameter;
-  for (int64_t e : shape) t.shape.push_back({e});
-  return graph_.AddSource(std::move(t));
-}
-
-TensorId GraphMaker::Op(const std::string& op, std::vector<TensorId> inputs,
-                        Attributes attributes) {
-  Node node;
-  node.name = absl::StrCat(op, "_", graph_.nodes.size());
-  node.op = op;
-  node.inputs = std::move(inputs);
-  node.attributes = std::move(attributes);
-  const absl::StatusOr<NodeId> id = graph_.AddNode(std::move(node), {DType::kF32});
-  if (!id.ok()) {
-    std::fprintf(stderr, "%s\n", id.status().ToString().c_str());
+Graph FinishOrAbort(GraphBuilder& builder, TensorId output) {
+  absl::StatusOr<Graph> graph = builder.Finish({output});
+  if (!graph.ok()) {
+    std::fprintf(stderr, "%s\n", graph.status().ToString().c_str());
     std::abort();
   }
-  return graph_.node(*id).outputs[0];
+  return *std::move(graph);
 }
 
-Graph GraphMaker::Finish(std::vector<TensorId> outputs) {
-  graph_.outputs = std::move(outputs);
-  return std::move(graph_);
-}
+}  // namespace
 
 Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers,
                bool bias) {
-  GraphMaker m("mlp", batch);
+  GraphBuilder m("mlp", batch);
   TensorId x = m.Input("x", {batch, width});
   int64_t in = width;
   for (int i = 0; i < layers; ++i) {
@@ -64,12 +35,12 @@ Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, in
     if (i + 1 < layers) x = m.Op("relu", {x});
     in = out;
   }
-  return m.Finish({x});
+  return FinishOrAbort(m, x);
 }
 
 Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, int64_t vocab,
                        int blocks, bool bias) {
-  GraphMaker m("transformer", batch);
+  GraphBuilder m("transformer", batch);
   const int64_t width = heads * head_dim;
   const TensorId ids = m.Input("ids", {batch, seq}, DType::kI64);
   TensorId x = m.Op("embedding", {ids, m.Parameter("embedding.weight", {vocab, width})});
@@ -104,7 +75,7 @@ Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_d
     x = m.Op("add", {x, linear("down", g, 4 * width, width)});
   }
   const TensorId logits = m.Op("matmul", {x, m.Parameter("head.weight", {width, vocab})});
-  return m.Finish({logits});
+  return FinishOrAbort(m, logits);
 }
 
 ProvedRuleSet TrustingRules() {

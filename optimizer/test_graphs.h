@@ -10,19 +10,6 @@
 
 namespace tandem {
 
-// Builds graphs in a few lines; CHECK-fails on what does not instantiate.
-class GraphMaker {
- public:
-  explicit GraphMaker(std::string name, int64_t batch);
-  TensorId Input(const std::string& name, std::vector<int64_t> shape, DType dtype = DType::kF32);
-  TensorId Parameter(const std::string& name, std::vector<int64_t> shape);
-  TensorId Op(const std::string& op, std::vector<TensorId> inputs, Attributes attributes = {});
-  Graph Finish(std::vector<TensorId> outputs);
-
- private:
-  Graph graph_;
-};
-
 // x[batch, width] -> relu layers -> logits[batch, classes].
 Graph MlpGraph(int64_t batch, int64_t width, int64_t hidden, int64_t classes, int layers,
                bool bias = true);

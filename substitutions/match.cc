@@ -26,7 +26,6 @@ std::optional<double> AsNumber(const AttrValue& value) {
 class Matcher {
  public:
   Matcher(const Graph& graph, const Rule& rule) : graph_(graph), rule_(rule) {
-    for (const RuleInput& input : rule.inputs) given_[input.name] = &input;
     readers_ = graph.Readers();
   }
 
@@ -254,13 +253,11 @@ class Matcher {
       if (!retry) break;
       if (pass == 2) return std::nullopt;
     }
-    // Inner tensors of the match may not be given tensors of it (a cycle through the region).
     return m;
   }
 
   const Graph& graph_;
   const Rule& rule_;
-  std::map<std::string, const RuleInput*> given_;
   std::vector<std::vector<NodeId>> readers_;
 };
 

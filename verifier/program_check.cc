@@ -35,7 +35,6 @@ class Checker {
     Sources();
     for (size_t i = 0; i < p_.instructions.size(); ++i) {
       at_ = static_cast<int>(i);
-      if (at_ == p_.loop_begin) EnterLoop();
       if (at_ == p_.loop_end) LeaveLoop();
       One(p_.instructions[i]);
     }
@@ -154,7 +153,6 @@ class Checker {
     }
   }
 
-  void EnterLoop() {}
   // Values of one micro-batch end with the loop; accumulated ones become whole.
   void LeaveLoop() {
     for (size_t i = 0; i < state_.size(); ++i) {
