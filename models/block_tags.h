@@ -1,6 +1,6 @@
 // Which repeated region (layer) each node of a forward graph belongs to, read off the names of the
-// parameters ("h.5.attn.weight", "layers_12/..."): nodes that read none belong where their data comes
-// from, or goes to.
+// parameters ("h.5.attn.weight", "layers_12/..."): nodes that read none belong where their data
+// comes from, or goes to.
 #ifndef TANDEM_MODELS_BLOCK_TAGS_H_
 #define TANDEM_MODELS_BLOCK_TAGS_H_
 

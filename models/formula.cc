@@ -19,8 +19,8 @@ bool IsInteger(double value) { return std::isfinite(value) && value == std::floo
 std::string Key(const FormulaNode& node) {
   uint64_t bits = 0;
   std::memcpy(&bits, &node.number, sizeof bits);
-  std::string key = absl::StrCat(static_cast<int>(node.kind), ":", bits, ":", node.ref, ":",
-                                 node.function);
+  std::string key =
+      absl::StrCat(static_cast<int>(node.kind), ":", bits, ":", node.ref, ":", node.function);
   for (int arg : node.args) absl::StrAppend(&key, ",", arg);
   return key;
 }

@@ -2,8 +2,8 @@
 // tables and shape arithmetic of an exported model are kept in this form while it is imported, so
 // that a mask over 8192 x 8192 positions is three nodes and not half a gigabyte.
 //
-// A formula is an id in a FormulaArena; equal formulas have equal ids. `kIndex d` is the index along
-// dim d of the tensor that the formula is read as. Conditions are 0 or 1.
+// A formula is an id in a FormulaArena; equal formulas have equal ids. `kIndex d` is the index
+// along dim d of the tensor that the formula is read as. Conditions are 0 or 1.
 #ifndef TANDEM_MODELS_FORMULA_H_
 #define TANDEM_MODELS_FORMULA_H_
 
@@ -82,8 +82,7 @@ class FormulaArena {
     std::string body;         // the text after "operator NAME"
     std::vector<int> tables;  // table numbers, one an input
   };
-  OperatorText ToOperator(int id, const std::vector<int64_t>& shape,
-                          absl::string_view kind) const;
+  OperatorText ToOperator(int id, const std::vector<int64_t>& shape, absl::string_view kind) const;
 
  private:
   int Intern(FormulaNode node);

@@ -114,8 +114,8 @@ class Printer {
 
  private:
   static constexpr std::pair<const char*, const char*> kInfix[] = {
-      {"add", " + "}, {"sub", " - "}, {"mul", " * "}, {"div", " / "}, {"floordiv", " // "},
-      {"mod", " % "}};
+      {"add", " + "}, {"sub", " - "},       {"mul", " * "},
+      {"div", " / "}, {"floordiv", " // "}, {"mod", " % "}};
 
   static bool IsCondition(const std::string& f) {
     return f == "lt" || f == "le" || f == "eq" || f == "and" || f == "or" || f == "not";

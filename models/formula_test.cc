@@ -1,9 +1,8 @@
 // Index formulas: simplification, recognition of dense data, text.
 #include "models/formula.h"
 
-#include <cmath>
-
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "pcg/op_parser.h"
 
@@ -55,9 +54,8 @@ TEST_CASE("dense data is recognised") {
   CHECK(form->coefficients.at(0) == 10);
   CHECK(form->coefficients.at(1) == 2);
   const Dims square = {6, 6};
-  const int mask = f.Dense(square, Filled(square, [](int64_t i, int64_t j) {
-                             return j <= i ? 0.0 : -HUGE_VAL;
-                           }));
+  const int mask = f.Dense(
+      square, Filled(square, [](int64_t i, int64_t j) { return j <= i ? 0.0 : -HUGE_VAL; }));
   CHECK(f.node(mask).function == "select");
   CHECK(f.EvaluateAt(mask, {2, 2}) == 0);
   CHECK(f.EvaluateAt(mask, {2, 3}) == -HUGE_VAL);
@@ -85,8 +83,10 @@ TEST_CASE("formulas print as operators that parse") {
   FormulaArena f;
   const int i = f.Index(0), j = f.Index(1);
   const int table = f.Dense({4}, {5, 1, 7, 2});
-  const int condition = f.Call("and", {f.Call("le", {j, i}), f.Call("not", {f.Call("eq", {i, f.Number(2)})})});
-  const int formula = f.Call("select", {condition, f.Call("cos", {f.Call("mul", {j, table})}), f.Number(-HUGE_VAL)});
+  const int condition =
+      f.Call("and", {f.Call("le", {j, i}), f.Call("not", {f.Call("eq", {i, f.Number(2)})})});
+  const int formula = f.Call(
+      "select", {condition, f.Call("cos", {f.Call("mul", {j, table})}), f.Number(-HUGE_VAL)});
   const auto text = f.ToOperator(formula, {4, 3}, "");
   CHECK(text.tables.size() == 1);
   const auto specs = ParseOperators("operator t" + text.body, "t.ops");

@@ -43,9 +43,8 @@ absl::StatusOr<Graph> WithOperators(Graph graph, const LoadOptions& options,
                      options.global_batch, "; change the shapes of its inputs and its `batch`"));
   }
   if (!options.dims.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": no symbolic dim '", options.dims.begin()->first,
-                     "'; all dims are fixed"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": no symbolic dim '", options.dims.begin()->first, "'; all dims are fixed"));
   }
   return graph;
 }

@@ -1,5 +1,5 @@
-// Any model by its path or name: an ONNX file, a protobuf model (binary or text), or one of the zoo.
-// What a file is, its content says.
+// Any model by its path or name: an ONNX file, a protobuf model (binary or text), or one of the
+// zoo. What a file is, its content says.
 #ifndef TANDEM_MODELS_LOAD_MODEL_H_
 #define TANDEM_MODELS_LOAD_MODEL_H_
 

@@ -2,7 +2,6 @@
 #include "models/load_model.h"
 
 #include <catch2/catch.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "models/model_summary.h"
@@ -86,8 +85,8 @@ node { name: "y" op: "my_op" input: "x" }
 output: "y")");
   CHECK(Has(ErrorOf(path), "'my_op'"));
   LoadOptions options;
-  options.operators = *ParseOperators(
-      "operator my_op(x[d..]) -> out[d..] {\n out[i] = x[i] * 3\n}", "my.ops");
+  options.operators =
+      *ParseOperators("operator my_op(x[d..]) -> out[d..] {\n out[i] = x[i] * 3\n}", "my.ops");
   const auto graph = LoadModel(path, options, nullptr);
   INFO(graph.status());
   REQUIRE(graph.ok());
@@ -114,7 +113,8 @@ TEST_CASE("what is no model is refused with a remedy") {
   CHECK(Has(ErrorOf("no-such-model"), "bert-large"));
   CHECK(Has(ErrorOf(Written("empty.onnx", "")), "empty.onnx"));
   CHECK(Has(ErrorOf(Written("empty.pb", "")), "empty.pb"));
-  CHECK(Has(ErrorOf(Written("noise.onnx", std::string("\x08\x07\xff\x00\x13", 5))), "not an ONNX model"));
+  CHECK(Has(ErrorOf(Written("noise.onnx", std::string("\x08\x07\xff\x00\x13", 5))),
+            "not an ONNX model"));
   CHECK(Has(ErrorOf(Written("words.textproto", "hello world")), ":1:"));
   LoadOptions sixteen;
   sixteen.global_batch = 16;

@@ -19,10 +19,10 @@ struct ModelSummary {
     std::vector<int64_t> shape;
   };
   int64_t nodes = 0;
-  int64_t parameters = 0;            // trained and frozen; statistics and tables are none
+  int64_t parameters = 0;  // trained and frozen; statistics and tables are none
   int64_t trainable_parameters = 0;
   int64_t parameter_bytes = 0;
-  double forward_flops = 0;          // 2 per multiply-add, contractions only
+  double forward_flops = 0;  // 2 per multiply-add, contractions only
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   std::vector<UnsupportedOp> unsupported;

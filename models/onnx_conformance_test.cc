@@ -1,12 +1,11 @@
 // ONNX's own test cases for its operators (Debian's libonnx-testdata), through the importer and the
 // reference interpreter. What is not imported must say so; what is imported must be right.
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
-
-#include <catch2/catch.hpp>
 
 #include "models/onnx_file.h"
 #include "models/onnx_importer.h"
@@ -65,7 +64,8 @@ Result Run(const std::filesystem::path& folder, bool as_weights) {
   const auto values = EvaluateGraph(*graph, sources, graph->outputs);
   if (!values.ok()) return {Outcome::kWrong, std::string(values.status().message())};
   for (size_t k = 0; k < graph->outputs.size(); ++k) {
-    const auto wanted = ReadOnnxTensorFile((data / ("output_" + std::to_string(k) + ".pb")).string());
+    const auto wanted =
+        ReadOnnxTensorFile((data / ("output_" + std::to_string(k) + ".pb")).string());
     if (!wanted.ok()) continue;
     const HostTensor& got = values->at(graph->outputs[k]);
     if (got.shape != wanted->shape) return {Outcome::kWrong, "another shape"};
@@ -88,13 +88,19 @@ TEST_CASE("ONNX's cases for operators are right or refused") {
   }
   const std::set<std::string> excused = {
       // The random numbers are the framework's own.
-      "test_training_dropout", "test_training_dropout_default", "test_training_dropout_default_mask",
+      "test_training_dropout",
+      "test_training_dropout_default",
+      "test_training_dropout_default_mask",
       "test_training_dropout_mask",
       // Indices computed from the data are taken to count from the front.
-      "test_gather_elements_negative_indices", "test_gather_negative_indices",
+      "test_gather_elements_negative_indices",
+      "test_gather_negative_indices",
       // Data of bfloat16 that these cases store as another type.
-      "test_cast_BFLOAT16_to_FLOAT", "test_cast_FLOAT_to_BFLOAT16", "test_castlike_BFLOAT16_to_FLOAT",
-      "test_castlike_BFLOAT16_to_FLOAT_expanded", "test_castlike_FLOAT_to_BFLOAT16",
+      "test_cast_BFLOAT16_to_FLOAT",
+      "test_cast_FLOAT_to_BFLOAT16",
+      "test_castlike_BFLOAT16_to_FLOAT",
+      "test_castlike_BFLOAT16_to_FLOAT_expanded",
+      "test_castlike_FLOAT_to_BFLOAT16",
       "test_castlike_FLOAT_to_BFLOAT16_expanded",
   };
   std::vector<std::string> names;
@@ -116,7 +122,8 @@ TEST_CASE("ONNX's cases for operators are right or refused") {
     INFO(name << ": " << result.message);
     CHECK(result.outcome != Outcome::kWrong);
   }
-  std::printf("%d of ONNX's %zu operator cases passed, %d refused\n", passed, names.size(), refused);
+  std::printf("%d of ONNX's %zu operator cases passed, %d refused\n", passed, names.size(),
+              refused);
   CHECK(passed >= 530);
 }
 

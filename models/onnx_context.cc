@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kMostKnownElements = int64_t{1} << 24;
 constexpr int64_t kMostElements = int64_t{1} << 60;
 
-std::string ShapeText(const Dims& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string ShapeText(const Dims& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 }  // namespace
 
@@ -66,13 +68,14 @@ OnnxValue OnnxContext::KnownScalar(double value, DType dtype) const {
 absl::StatusOr<std::vector<double>> OnnxContext::Elements(const OnnxValue& value,
                                                           const std::string& what) const {
   if (!value.known()) {
-    return Unsupported(absl::StrCat(what, " is computed from the data; it must be known when the "
-                                          "model is imported"));
+    return Unsupported(absl::StrCat(what,
+                                    " is computed from the data; it must be known when the "
+                                    "model is imported"));
   }
   const int64_t count = Product(value.shape);
   if (count > kMostKnownElements) {
-    return Unsupported(absl::StrCat(what, " has ", count, " elements; at most ",
-                                    kMostKnownElements, " are computed at import"));
+    return Unsupported(absl::StrCat(what, " has ", count, " elements; at most ", kMostKnownElements,
+                                    " are computed at import"));
   }
   return formulas.Evaluate(value.formula, value.shape);
 }
@@ -84,7 +87,7 @@ absl::StatusOr<std::vector<int64_t>> OnnxContext::Integers(const OnnxValue& valu
   std::vector<int64_t> integers;
   for (double element : *elements) {
     if (!(std::fabs(element) <= 9.3e18)) return Error(absl::StrCat(what, " holds ", element));
-    integers.push_back(element >= 9.2233720368547748e18 ? INT64_MAX
+    integers.push_back(element >= 9.2233720368547748e18    ? INT64_MAX
                        : element <= -9.2233720368547748e18 ? INT64_MIN
                                                            : static_cast<int64_t>(element));
   }
@@ -149,8 +152,7 @@ absl::StatusOr<std::vector<OnnxValue>> OnnxContext::EmitAll(const std::string& o
                                                             const std::vector<TensorId>& inputs,
                                                             const EmitOptions& emit) {
   Node node;
-  node.name = UniqueNodeName(!emit.name.empty() ? emit.name
-                                                : absl::StrCat(node_name, emit.suffix));
+  node.name = UniqueNodeName(!emit.name.empty() ? emit.name : absl::StrCat(node_name, emit.suffix));
   node.op = op;
   node.attributes = attributes;
   node.inputs = inputs;
@@ -180,11 +182,11 @@ absl::StatusOr<std::vector<OnnxValue>> OnnxContext::EmitAll(const std::string& o
       for (int64_t extent : before_[input.index()]) shape.push_back({extent});
       before_inputs.push_back(std::move(shape));
     }
-    auto instance = Instantiate(**spec, emit.before != nullptr ? *emit.before : attributes,
-                                before_inputs);
+    auto instance =
+        Instantiate(**spec, emit.before != nullptr ? *emit.before : attributes, before_inputs);
     if (!instance.ok()) {
-      return CannotRebind(absl::StrCat("with the batch of the export: ",
-                                       instance.status().message()));
+      return CannotRebind(
+          absl::StrCat("with the batch of the export: ", instance.status().message()));
     }
     for (int k = 0; k < instance->num_outputs; ++k) {
       before_shapes.push_back(PlainShape(instance->ShapeOf(instance->num_inputs + k)));

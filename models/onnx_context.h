@@ -52,14 +52,14 @@ struct OnnxValue {
   Dims shape;  // kKnown, kWeight: as the file says
   // kKnown
   int formula = -1;
-  bool assumed = false;   // its data is missing, and was guessed
-  bool new_batch = false;  // made from Shape: speaks of the new batch
-  bool fill = false;      // of a ConstantOfShape
-  std::string name;       // of the ONNX value
-  int weight = -1;        // kWeight
+  bool assumed = false;     // its data is missing, and was guessed
+  bool new_batch = false;   // made from Shape: speaks of the new batch
+  bool fill = false;        // of a ConstantOfShape
+  std::string name;         // of the ONNX value
+  int weight = -1;          // kWeight
   bool transposed = false;  // kWeight of two dims, read the other way round (shape says so)
-  TensorId tensor;        // kTensor
-  Dims repeated;          // kTensor, where not empty: the shape it stands for, dims of 1 repeated
+  TensorId tensor;          // kTensor
+  Dims repeated;            // kTensor, where not empty: the shape it stands for, dims of 1 repeated
   std::vector<OnnxValue> elements;  // kSequence
 
   bool known() const { return kind == Kind::kKnown; }
@@ -78,7 +78,7 @@ class OnnxContext {
   ImportReport* report;
   int64_t exported_batch = 0;  // 0: symbolic, or nothing to replace
   bool rebinding = false;
-  std::string node_name;       // of the ONNX node being imported
+  std::string node_name;  // of the ONNX node being imported
   std::string node_op;
 
   // -- Errors, naming file and node.
@@ -121,10 +121,10 @@ class OnnxContext {
                                     const std::string& initializer);
 
   struct EmitOptions {
-    std::vector<DType> dtypes;       // of the outputs; default that of the first float input
+    std::vector<DType> dtypes;           // of the outputs; default that of the first float input
     const Attributes* before = nullptr;  // attributes for the exported shapes, where they differ
-    std::string suffix;              // of the node's name, where one ONNX node makes several
-    std::string name;                // of the node, instead of the ONNX node's with the suffix
+    std::string suffix;                  // of the node's name, where one ONNX node makes several
+    std::string name;                    // of the node, instead of the ONNX node's with the suffix
   };
   absl::StatusOr<std::vector<OnnxValue>> EmitAll(const std::string& op, Attributes attributes,
                                                  const std::vector<TensorId>& inputs,
@@ -170,8 +170,8 @@ class OnnxContext {
 
   std::set<std::string> tensor_names_;
   std::set<std::string> node_names_;
-  std::map<int, TensorId> tables_;                       // formula tables in the graph
-  std::map<std::string, int> fills_;                     // places that a constant fill feeds
+  std::map<int, TensorId> tables_;                        // formula tables in the graph
+  std::map<std::string, int> fills_;                      // places that a constant fill feeds
   std::map<std::pair<std::string, int>, TensorId> made_;  // known values in the graph
   std::vector<Dims> before_;
   std::vector<Dims> outer_;

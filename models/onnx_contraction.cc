@@ -92,8 +92,8 @@ absl::Status Gemm(OnnxCall& call) {
   const int64_t inner = b_shape[b_transposed ? 1 : 0], width = b_shape[b_transposed ? 0 : 1];
   if (c.Before(a)[1] != inner) {
     return c.Error(absl::StrCat("[", absl::StrJoin(c.Before(a), ", "), "] times [",
-                                absl::StrJoin(b_shape, ", "),
-                                b_transposed ? "] transposed" : "]", ": the inner dims differ"));
+                                absl::StrJoin(b_shape, ", "), b_transposed ? "] transposed" : "]",
+                                ": the inner dims differ"));
   }
   auto x = c.ToTensor(a);
   if (!x.ok()) return x.status();
@@ -103,7 +103,8 @@ absl::Status Gemm(OnnxCall& call) {
   OnnxValue bias = call.has(2) ? call.in[2] : OnnxValue{};
   const bool has_bias = call.has(2) && beta != 0;
   Dims bias_shape = c.Shape(bias);
-  while (has_bias && bias_shape.size() > 1 && bias_shape[0] == 1) bias_shape.erase(bias_shape.begin());
+  while (has_bias && bias_shape.size() > 1 && bias_shape[0] == 1)
+    bias_shape.erase(bias_shape.begin());
   const bool vector = has_bias && bias_shape == Dims{width} && alpha == 1 && beta == 1;
   if (vector) {
     absl::StatusOr<TensorId> id = absl::UnknownError("");

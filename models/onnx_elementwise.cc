@@ -82,7 +82,8 @@ absl::StatusOr<OnnxValue> Binary(OnnxCall& call, const std::string& op, OnnxValu
       !shape.ok()) {
     return shape.status();
   }
-  // Activations before weights and constants, larger before smaller, so that patterns need one order.
+  // Activations before weights and constants, larger before smaller, so that patterns need one
+  // order.
   if (commutative && together[0].kind != OnnxValue::Kind::kTensor &&
       together[1].kind == OnnxValue::Kind::kTensor &&
       Product(c.Shape(together[1])) > Product(c.Shape(together[0]))) {
@@ -106,8 +107,8 @@ absl::StatusOr<OnnxValue> Binary(OnnxCall& call, const std::string& op, OnnxValu
     const bool other_finite = other.kind == OnnxValue::Kind::kTensor &&
                               c.FinitenessOf(other.tensor) == Finiteness::kFinite;
     const Dims other_shape = c.Shape(other);
-    const bool same_rows = !mask.shape.empty() && !other_shape.empty() &&
-                           mask.shape.back() == other_shape.back();
+    const bool same_rows =
+        !mask.shape.empty() && !other_shape.empty() && mask.shape.back() == other_shape.back();
     c.FinitenessOf(result->tensor) = other_finite && same_rows && EveryRowHas(c, mask, 0, false)
                                          ? Finiteness::kRowsFinite
                                          : Finiteness::kUnknown;
@@ -171,9 +172,10 @@ absl::StatusOr<OnnxValue> Arithmetic(OnnxCall& call, const std::string& op, cons
     if (!id_a.ok()) return id_a.status();
     auto id_b = call.c.ToBroadcastTensor(b);
     if (!id_b.ok()) return id_b.status();
-    auto name = call.c.Define("integer_divide",
-                              "(x[d..?], y[d..?]) -> out[d..]: int { out[i] = select(x[i] * y[i] < 0,"
-                              " -floor(-x[i] / y[i]), floor(x[i] / y[i])) }");
+    auto name =
+        call.c.Define("integer_divide",
+                      "(x[d..?], y[d..?]) -> out[d..]: int { out[i] = select(x[i] * y[i] < 0,"
+                      " -floor(-x[i] / y[i]), floor(x[i] / y[i])) }");
     if (!name.ok()) return name.status();
     OnnxContext::EmitOptions emit;
     emit.dtypes = {a.dtype};
@@ -207,8 +209,8 @@ absl::Status ManyOperands(OnnxCall& call) {
     result = *std::move(next);
   }
   if (call.node.op_type() == "Mean" && call.in.size() > 1) {
-    return call.Give(WithNumber(call, "mul", result, 1.0 / static_cast<double>(call.in.size()),
-                                false, "/mean"));
+    return call.Give(
+        WithNumber(call, "mul", result, 1.0 / static_cast<double>(call.in.size()), false, "/mean"));
   }
   return call.Give(result);
 }
@@ -237,7 +239,8 @@ const std::vector<TextOp>& TextOps() {
       {"Ceil", "-floor(-x[i])", {}},
       {"Elu", "select(x[i] > 0, x[i], alpha * (exp(x[i]) - 1))", {{"alpha", 1}}},
       {"Celu", "max(x[i], 0) + min(0, alpha * (exp(min(x[i], 0) / alpha) - 1))", {{"alpha", 1}}},
-      {"Selu", "gamma * select(x[i] > 0, x[i], alpha * (exp(x[i]) - 1))",
+      {"Selu",
+       "gamma * select(x[i] > 0, x[i], alpha * (exp(x[i]) - 1))",
        {{"alpha", 1.6732632423543772}, {"gamma", 1.0507009873554805}}},
       {"Softsign", "x[i] / (1 + abs(x[i]))", {}},
       {"ThresholdedRelu", "select(x[i] > alpha, x[i], 0)", {{"alpha", 1}}},
@@ -246,7 +249,8 @@ const std::vector<TextOp>& TextOps() {
       {"Sinh", "(exp(x[i]) - exp(-x[i])) / 2", {}},
       {"Cosh", "(exp(x[i]) + exp(-x[i])) / 2", {}},
       {"Swish", "x[i] / (1 + exp(-alpha * x[i]))", {{"alpha", 1}}},
-      {"Shrink", "select(x[i] > lambd, x[i] - bias, select(x[i] < -lambd, x[i] + bias, 0))",
+      {"Shrink",
+       "select(x[i] > lambd, x[i] - bias, select(x[i] < -lambd, x[i] + bias, 0))",
        {{"bias", 0}, {"lambd", 0.5}}},
   };
   return *ops;
@@ -265,8 +269,8 @@ absl::Status ByText(OnnxCall& call) {
     }
     std::string stem = op.onnx;
     std::transform(stem.begin(), stem.end(), stem.begin(), ::tolower);
-    auto name = call.c.Define(stem, absl::StrCat("(x[d..]", names, ") -> out[d..] { out[i] = ",
-                                                 op.body, " }"));
+    auto name = call.c.Define(
+        stem, absl::StrCat("(x[d..]", names, ") -> out[d..] { out[i] = ", op.body, " }"));
     if (!name.ok()) return name.status();
     return call.Give(call.c.Emit(*name, std::move(attributes), {*id}));
   }
@@ -289,8 +293,8 @@ absl::Status HardSigmoid(OnnxCall& call) {
 }
 
 absl::Status Gelu(OnnxCall& call) {
-  return WithAttributes(
-      call, call.String("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu", {});
+  return WithAttributes(call, call.String("approximate", "none") == "tanh" ? "gelu_tanh" : "gelu",
+                        {});
 }
 
 absl::Status Clip(OnnxCall& call) {
@@ -334,7 +338,8 @@ absl::Status Cast(OnnxCall& call) {
   emit.dtypes = {to};
   std::string op = "cast";
   if (to == DType::kBool) {
-    auto name = c.Define("not_zero", "(x[d..]) -> out[d..]: bool { out[i] = select(x[i] != 0, 1, 0) }");
+    auto name =
+        c.Define("not_zero", "(x[d..]) -> out[d..]: bool { out[i] = select(x[i] != 0, 1, 0) }");
     if (!name.ok()) return name.status();
     op = *name;
   } else if (!IsFloat(to) && IsFloat(x.dtype)) {
@@ -404,12 +409,12 @@ absl::Status PairByText(OnnxCall& call) {
   if (call.in.size() != 2) return c.Error("needs two operands");
   const bool mod = call.node.op_type() == "Mod";
   const bool truncated = mod && call.Int("fmod", 0) != 0;
-  const std::string body =
-      !mod ? "select(x[i] == y[i], 0, 1)"
-      : truncated
-          ? "x[i] - y[i] * sign(x[i] / y[i]) * floor(abs(x[i] / y[i]))"
-          : "x[i] - y[i] * floor(x[i] / y[i])";
-  auto name = c.Define(truncated ? "remainder" : mod ? "modulo" : "exclusive_or",
+  const std::string body = !mod        ? "select(x[i] == y[i], 0, 1)"
+                           : truncated ? "x[i] - y[i] * sign(x[i] / y[i]) * floor(abs(x[i] / y[i]))"
+                                       : "x[i] - y[i] * floor(x[i] / y[i])";
+  auto name = c.Define(truncated ? "remainder"
+                       : mod     ? "modulo"
+                                 : "exclusive_or",
                        absl::StrCat("(x[d..?], y[d..?]) -> out[d..]", mod ? "" : ": bool",
                                     " { out[i] = ", body, " }"));
   if (!name.ok()) return name.status();
@@ -426,8 +431,8 @@ absl::Status Trilu(OnnxCall& call) {
   if (!k) return c.Unsupported("the diagonal is computed from the data");
   const int row = f.Index(0), column = f.Index(1);
   const int reach = f.Call("add", {row, f.Number(*k)});
-  const int keep = call.Int("upper", 1) != 0 ? f.Call("le", {reach, column})
-                                             : f.Call("le", {column, reach});
+  const int keep =
+      call.Int("upper", 1) != 0 ? f.Call("le", {reach, column}) : f.Call("le", {column, reach});
   const OnnxValue mask = c.Known({shape[shape.size() - 2], shape.back()}, DType::kBool, keep);
   auto condition = c.ToTensor(mask);
   if (!condition.ok()) return condition.status();

@@ -203,8 +203,10 @@ absl::Status ReadExternal(const onnx::TensorProto& tensor, const OnnxFile& file,
   if (!external.ok()) return external.status();
   const int64_t bytes = elements * RawBytes(tensor.data_type());
   if (external->length >= 0 && external->length != bytes) {
-    return Bad(where, absl::StrCat("external data of ", external->length, " bytes; the shape and "
-                                   "type take ", bytes));
+    return Bad(where, absl::StrCat("external data of ", external->length,
+                                   " bytes; the shape and "
+                                   "type take ",
+                                   bytes));
   }
   out->external = absl::StrCat(external->location, ":", external->offset, ":", bytes);
   const std::filesystem::path path = std::filesystem::path(file.directory) / external->location;
@@ -225,8 +227,7 @@ absl::Status ReadExternal(const onnx::TensorProto& tensor, const OnnxFile& file,
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
   if (error || bytes > size || external->offset > size - bytes) {
     return Bad(where, absl::StrCat("external data '", external->location, "' has ", size,
-                                   " bytes; the tensor wants ", bytes, " from ",
-                                   external->offset));
+                                   " bytes; the tensor wants ", bytes, " from ", external->offset));
   }
   if (bytes > *budget) return absl::OkStatus();
   auto raw = ReadFilePart(path.string(), external->offset, bytes);
@@ -266,9 +267,9 @@ absl::Status Sort(OnnxFile* file) {
       if (output.empty()) continue;
       const auto [it, inserted] = producer.emplace(output, i);
       if (inserted) continue;
-      const std::string first =
-          it->second < 0 ? "an input or initialiser"
-                         : absl::StrCat("node '", NodeName(graph.node(it->second)), "'");
+      const std::string first = it->second < 0
+                                    ? "an input or initialiser"
+                                    : absl::StrCat("node '", NodeName(graph.node(it->second)), "'");
       return Bad(file->path, absl::StrCat("node '", NodeName(graph.node(i)), "': its output '",
                                           output, "' is made by ", first, " already"));
     }
@@ -307,9 +308,9 @@ absl::Status Sort(OnnxFile* file) {
   }
   for (int i = 0; i < graph.node_size(); ++i) {
     if (waits[static_cast<size_t>(i)] == 0) continue;
-    return Bad(file->path, absl::StrCat("the nodes form a cycle through '",
-                                        NodeName(graph.node(i)), "' (", graph.node(i).op_type(),
-                                        "); a model must be acyclic"));
+    return Bad(file->path,
+               absl::StrCat("the nodes form a cycle through '", NodeName(graph.node(i)), "' (",
+                            graph.node(i).op_type(), "); a model must be acyclic"));
   }
   return absl::OkStatus();
 }

@@ -21,9 +21,9 @@ struct OnnxTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::vector<double> values;
-  bool known = false;      // values are here (an empty tensor has none, and is known)
-  std::string external;    // "file:offset:length" where the data is (or should be)
-  bool missing = false;    // external, and the file is not there
+  bool known = false;    // values are here (an empty tensor has none, and is known)
+  std::string external;  // "file:offset:length" where the data is (or should be)
+  bool missing = false;  // external, and the file is not there
 };
 
 struct OnnxFile {

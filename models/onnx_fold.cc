@@ -81,12 +81,13 @@ absl::StatusOr<OnnxValue> FoldElementwise(OnnxCall& call) {
     return Finish(call, aligned->shape, dtype, formula);
   };
   static const std::map<std::string, std::string> kSame = {
-      {"Add", "add"},   {"Sub", "sub"},   {"Mul", "mul"},  {"Pow", "pow"},   {"Neg", "neg"},
+      {"Add", "add"},   {"Sub", "sub"},   {"Mul", "mul"},     {"Pow", "pow"}, {"Neg", "neg"},
       {"Abs", "abs"},   {"Sign", "sign"}, {"Floor", "floor"}, {"Exp", "exp"}, {"Log", "log"},
-      {"Sqrt", "sqrt"}, {"Tanh", "tanh"}, {"Erf", "erf"},  {"Sin", "sin"},   {"Cos", "cos"}};
+      {"Sqrt", "sqrt"}, {"Tanh", "tanh"}, {"Erf", "erf"},     {"Sin", "sin"}, {"Cos", "cos"}};
   static const std::map<std::string, std::string> kConditions = {
-      {"And", "and"}, {"BitwiseAnd", "and"}, {"Or", "or"}, {"BitwiseOr", "or"}, {"Not", "not"},
-      {"Equal", "eq"}, {"Less", "lt"}, {"LessOrEqual", "le"}, {"IsNaN", "isnan"}};
+      {"And", "and"},      {"BitwiseAnd", "and"}, {"Or", "or"},
+      {"BitwiseOr", "or"}, {"Not", "not"},        {"Equal", "eq"},
+      {"Less", "lt"},      {"LessOrEqual", "le"}, {"IsNaN", "isnan"}};
   if (const auto it = kSame.find(op); it != kSame.end()) return done(first, f.Call(it->second, a));
   if (const auto it = kConditions.find(op); it != kConditions.end()) {
     return done(DType::kBool, f.Call(it->second, a));
@@ -182,7 +183,8 @@ absl::StatusOr<OnnxValue> FoldConstantOfShape(OnnxCall& call) {
     int64_t budget = 0;
     auto tensor = ReadOnnxTensor(attribute->t(), call.c.file, &budget);
     if (!tensor.ok()) return tensor.status();
-    if (tensor->values.size() != 1) return call.c.Error("value of ConstantOfShape: not one element");
+    if (tensor->values.size() != 1)
+      return call.c.Error("value of ConstantOfShape: not one element");
     value = tensor->values[0];
     dtype = tensor->dtype;
   }
@@ -255,8 +257,10 @@ absl::StatusOr<OnnxValue> FoldReduce(OnnxCall& call) {
     if (!reduced[d] || call.Int("keepdims", 1) != 0) shape.push_back(kept.back());
   }
   const bool product = op == "ReduceProd", most = op == "ReduceMax", least = op == "ReduceMin";
-  std::vector<double> result(static_cast<size_t>(Product(kept)),
-                             product ? 1 : most ? -HUGE_VAL : least ? HUGE_VAL : 0);
+  std::vector<double> result(static_cast<size_t>(Product(kept)), product ? 1
+                                                                 : most  ? -HUGE_VAL
+                                                                 : least ? HUGE_VAL
+                                                                         : 0);
   for (size_t i = 0; i < values->size(); ++i) {
     auto rest = static_cast<int64_t>(i);
     int64_t to = 0, stride = 1;
@@ -304,8 +308,8 @@ absl::StatusOr<OnnxValue> FoldTrilu(OnnxCall& call) {
   const double k = call.has(1) ? call.c.Uniform(call.in[1]).value_or(0) : 0;
   const int row = f.Index(static_cast<int>(rank) - 2), column = f.Index(static_cast<int>(rank) - 1);
   const int reach = f.Call("add", {row, f.Number(k)});
-  const int keep = call.Int("upper", 1) != 0 ? f.Call("le", {reach, column})
-                                             : f.Call("le", {column, reach});
+  const int keep =
+      call.Int("upper", 1) != 0 ? f.Call("le", {reach, column}) : f.Call("le", {column, reach});
   return Finish(call, x.shape, x.dtype, f.Call("select", {keep, x.formula, f.Number(0)}));
 }
 
@@ -330,7 +334,7 @@ absl::StatusOr<OnnxValue> FoldMatMul(OnnxCall& call) {
       const size_t shift = rank - side->shape.size();
       for (size_t d = 0; d < side->shape.size(); ++d) {
         const bool contracted = d + (side == &a ? 1 : 2) == side->shape.size();
-        indices.push_back(contracted ? f.Number(static_cast<double>(p))
+        indices.push_back(contracted            ? f.Number(static_cast<double>(p))
                           : side->shape[d] == 1 ? f.Number(0)
                                                 : f.Index(static_cast<int>(d + shift)));
       }
@@ -346,11 +350,16 @@ using Fold = absl::StatusOr<OnnxValue> (*)(OnnxCall&);
 const std::map<std::string, Fold>& Folds() {
   static const auto* folds = [] {
     auto* map = new std::map<std::string, Fold>;
-    for (const char* op :
-         {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Neg", "Abs", "Sign", "Floor", "Ceil", "Exp",
-          "Log", "Sqrt", "Tanh", "Erf", "Sin", "Cos", "Min", "Max", "Sum", "And", "BitwiseAnd",
-          "Or", "BitwiseOr", "Xor", "Not", "Equal", "Less", "LessOrEqual", "Greater",
-          "GreaterOrEqual", "IsNaN", "Where", "Reciprocal", "Sigmoid", "Relu"}) {
+    for (const char* op : {"Add",       "Sub",         "Mul",        "Div",
+                           "Mod",       "Pow",         "Neg",        "Abs",
+                           "Sign",      "Floor",       "Ceil",       "Exp",
+                           "Log",       "Sqrt",        "Tanh",       "Erf",
+                           "Sin",       "Cos",         "Min",        "Max",
+                           "Sum",       "And",         "BitwiseAnd", "Or",
+                           "BitwiseOr", "Xor",         "Not",        "Equal",
+                           "Less",      "LessOrEqual", "Greater",    "GreaterOrEqual",
+                           "IsNaN",     "Where",       "Reciprocal", "Sigmoid",
+                           "Relu"}) {
       (*map)[op] = FoldElementwise;
     }
     (*map)["Cast"] = (*map)["CastLike"] = FoldCast;

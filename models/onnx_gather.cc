@@ -26,9 +26,9 @@ absl::StatusOr<int> IndexFormula(OnnxCall& call, const OnnxValue& ids, int formu
   }
   const bool outside = range.second >= n || range.first < -n;
   if (outside && ids.assumed) {
-    call.c.Note(absl::StrCat("'", ids.name, "' at node '", call.c.node_name,
-                             "': taken for zeros (its data is missing, and positions would not fit ",
-                             extent, " rows)"));
+    call.c.Note(absl::StrCat(
+        "'", ids.name, "' at node '", call.c.node_name,
+        "': taken for zeros (its data is missing, and positions would not fit ", extent, " rows)"));
     return f.Number(0);
   }
   if (outside && std::isfinite(range.first) && std::isfinite(range.second)) {
@@ -83,15 +83,15 @@ absl::Status Gather(OnnxCall& call) {
     ids.formula = f.Simplify(*at, ids.shape);
     const auto form = f.AsAffine(ids.formula);
     const bool line = form && ids.shape.size() <= 1;
-    const double step = line && !form->coefficients.empty() ? form->coefficients.begin()->second : 1;
+    const double step =
+        line && !form->coefficients.empty() ? form->coefficients.begin()->second : 1;
     if (line && step >= 1 && form->constant >= 0 && x.kind != OnnxValue::Kind::kWeight) {
       auto id = c.ToTensor(x);
       if (!id.ok()) return id.status();
       const int64_t size = ids.shape.empty() ? 1 : ids.shape[0];
       if (size > 1 && form->coefficients.empty()) return c.Unsupported("one element repeated");
-      Attributes attributes = {{"start", static_cast<int64_t>(form->constant)},
-                               {"size", size},
-                               {"rank_c", rank_c}};
+      Attributes attributes = {
+          {"start", static_cast<int64_t>(form->constant)}, {"size", size}, {"rank_c", rank_c}};
       if (step != 1) attributes["step"] = static_cast<int64_t>(step);
       OnnxContext::EmitOptions emit;
       emit.dtypes = {x.dtype};
@@ -214,7 +214,8 @@ absl::Status GatherND(OnnxCall& call) {
   }
   const auto triangle = depth == 2 ? LowerTriangle(ids, before) : std::nullopt;
   if (triangle) {
-    c.Note(absl::StrCat("'", ids.name, "': taken for the pairs below the diagonal (its data is missing)"));
+    c.Note(absl::StrCat("'", ids.name,
+                        "': taken for the pairs below the diagonal (its data is missing)"));
   }
   std::vector<int> each;
   for (size_t k = 0; k < depth && !triangle; ++k) {
@@ -275,9 +276,10 @@ absl::Status OneHot(OnnxCall& call) {
   auto values = c.Elements(call.in[2], "the values");
   if (!values.ok()) return values.status();
   if (depth->size() != 1 || values->size() != 2) return c.Error("one depth and two values");
-  auto name = c.Define("one_hot",
-                       "(ids[a.., c..]: int; depth, off, on) -> out[a.., n = depth, c..] { out[a, j, c] "
-                       "= select(ids[a, c] == j, on, off) }");
+  auto name =
+      c.Define("one_hot",
+               "(ids[a.., c..]: int; depth, off, on) -> out[a.., n = depth, c..] { out[a, j, c] "
+               "= select(ids[a, c] == j, on, off) }");
   if (!name.ok()) return name.status();
   auto id = c.ToTensor(call.in[0]);
   if (!id.ok()) return id.status();

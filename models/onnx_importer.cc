@@ -78,11 +78,11 @@ class Importer {
   absl::Status Process(const onnx::NodeProto& node, int depth) {
     if (node.output_size() == 0) return absl::OkStatus();
     if (++processed_ > kMostNodes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(c_.file.path, ": more than ", kMostNodes, " nodes with functions written out"));
+      return absl::InvalidArgumentError(absl::StrCat(c_.file.path, ": more than ", kMostNodes,
+                                                     " nodes with functions written out"));
     }
     c_.node_op = Printable(node.op_type());
-    c_.node_name = Printable(!node.name().empty()       ? node.name()
+    c_.node_name = Printable(!node.name().empty()     ? node.name()
                              : node.output_size() > 0 ? node.output(0)
                                                       : node.op_type());
     OnnxCall call{c_, node, c_.file.opset, {}, {}};
@@ -138,17 +138,47 @@ class Importer {
 
   // Operands that an operator cannot do without; of those with any number, all.
   static size_t Needed(const OnnxCall& call) {
-    static const std::map<std::string, size_t> kNeeded = {
-        {"Add", 2}, {"Sub", 2}, {"Mul", 2}, {"Div", 2}, {"Pow", 2}, {"Mod", 2}, {"Xor", 2},
-        {"And", 2}, {"Or", 2}, {"BitwiseAnd", 2}, {"BitwiseOr", 2}, {"Equal", 2}, {"Less", 2},
-        {"LessOrEqual", 2}, {"Greater", 2}, {"GreaterOrEqual", 2}, {"Where", 3}, {"Expand", 2},
-        {"Reshape", 2}, {"CastLike", 2}, {"PRelu", 2}, {"Tile", 2},
-        {"Gather", 2}, {"GatherElements", 2}, {"GatherND", 2}, {"CumSum", 2}, {"SequenceAt", 2},
-        {"Range", 3}, {"OneHot", 3}, {"MatMul", 2}, {"Gemm", 2}, {"Conv", 2}, {"ConvTranspose", 2},
-        {"BatchNormalization", 5}, {"InstanceNormalization", 3}, {"GroupNormalization", 3},
-        {"LayerNormalization", 2}, {"Attention", 3}, {"RotaryEmbedding", 3}};
-    static const std::set<std::string> kAll = {"Sum", "Mean", "Min", "Max", "Concat", "Einsum",
-                                               "SequenceConstruct"};
+    static const std::map<std::string, size_t> kNeeded = {{"Add", 2},
+                                                          {"Sub", 2},
+                                                          {"Mul", 2},
+                                                          {"Div", 2},
+                                                          {"Pow", 2},
+                                                          {"Mod", 2},
+                                                          {"Xor", 2},
+                                                          {"And", 2},
+                                                          {"Or", 2},
+                                                          {"BitwiseAnd", 2},
+                                                          {"BitwiseOr", 2},
+                                                          {"Equal", 2},
+                                                          {"Less", 2},
+                                                          {"LessOrEqual", 2},
+                                                          {"Greater", 2},
+                                                          {"GreaterOrEqual", 2},
+                                                          {"Where", 3},
+                                                          {"Expand", 2},
+                                                          {"Reshape", 2},
+                                                          {"CastLike", 2},
+                                                          {"PRelu", 2},
+                                                          {"Tile", 2},
+                                                          {"Gather", 2},
+                                                          {"GatherElements", 2},
+                                                          {"GatherND", 2},
+                                                          {"CumSum", 2},
+                                                          {"SequenceAt", 2},
+                                                          {"Range", 3},
+                                                          {"OneHot", 3},
+                                                          {"MatMul", 2},
+                                                          {"Gemm", 2},
+                                                          {"Conv", 2},
+                                                          {"ConvTranspose", 2},
+                                                          {"BatchNormalization", 5},
+                                                          {"InstanceNormalization", 3},
+                                                          {"GroupNormalization", 3},
+                                                          {"LayerNormalization", 2},
+                                                          {"Attention", 3},
+                                                          {"RotaryEmbedding", 3}};
+    static const std::set<std::string> kAll = {
+        "Sum", "Mean", "Min", "Max", "Concat", "Einsum", "SequenceConstruct"};
     if (kAll.count(call.node.op_type()) != 0) return call.in.size();
     if (call.node.op_type() == "Constant") return 0;
     const auto it = kNeeded.find(call.node.op_type());
@@ -223,8 +253,8 @@ class Importer {
     if (depth > kDeepest) return c_.Error("functions nested too deeply");
     if (call.node.input_size() > function.input_size() ||
         call.node.output_size() > function.output_size()) {
-      return c_.Error(absl::StrCat("more operands or outputs than function '", function.name(),
-                                   "' has"));
+      return c_.Error(
+          absl::StrCat("more operands or outputs than function '", function.name(), "' has"));
     }
     const std::string scope = absl::StrCat(c_.node_name, "/", ++scopes_, "/");
     const auto inner = [&](const std::string& name) {

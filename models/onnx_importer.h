@@ -16,7 +16,7 @@
 namespace tandem {
 
 struct ImportOptions {
-  int64_t global_batch = 0;            // 0 = as exported (1 where symbolic)
+  int64_t global_batch = 0;             // 0 = as exported (1 where symbolic)
   std::map<std::string, int64_t> dims;  // symbolic dims by name
   int64_t default_dim = 0;  // for symbolic dims that nothing binds; 0 = they are an error
   // Regular expressions (ECMAScript, searched) on initialiser names, for weights that are read in

@@ -1,10 +1,9 @@
 // What the importer makes of models: folding, masks, the batch, weights, names, and bad input.
 #include "models/onnx_importer.h"
 
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
-
-#include <catch2/catch.hpp>
 
 #include "models/block_tags.h"
 #include "models/onnx_model_builder.h"
@@ -228,7 +227,8 @@ TEST_CASE("weights: merged vectors are taken apart, equal and transposed matrice
   onnx::TensorProto* table = m.Weights("emb.weight", {7, 4});
   std::vector<float> turned(28);
   for (int i = 0; i < 7; ++i) {
-    for (int j = 0; j < 4; ++j) turned[static_cast<size_t>(j * 7 + i)] = table->float_data(i * 4 + j);
+    for (int j = 0; j < 4; ++j)
+      turned[static_cast<size_t>(j * 7 + i)] = table->float_data(i * 4 + j);
   }
   m.Floats("val_9", {4, 7}, turned);
   m.Weights("gamma.weight", {4});
@@ -311,7 +311,8 @@ TEST_CASE("external data outside the model's folder is refused") {
     OnnxModelBuilder m;
     m.Input("x", {"2", "2"});
     m.Missing("w", {2, 2});
-    m.model().mutable_graph()->mutable_initializer(0)->mutable_external_data(0)->set_value(location);
+    m.model().mutable_graph()->mutable_initializer(0)->mutable_external_data(0)->set_value(
+        location);
     m.Node("MatMul", {"x", "w"}, {"y"});
     m.Output("y");
     CHECK(Has(ErrorOf(m), "'w'"));
@@ -424,7 +425,8 @@ TEST_CASE("all operators that are not imported are named at once") {
   CHECK(report.nodes == 5);
   // An operator given as text takes the place of one.
   ImportOptions options;
-  options.operators = *ParseOperators("operator Foo(x[d..]) -> out[d..] { out[i] = 2 * x[i] }", "f.ops");
+  options.operators =
+      *ParseOperators("operator Foo(x[d..]) -> out[d..] { out[i] = 2 * x[i] }", "f.ops");
   CHECK(Has(ErrorOf(m, options, &report), "Hardmax"));
   CHECK(report.unsupported.size() == 2);
 }
@@ -489,16 +491,20 @@ TEST_CASE("rotary embedding turns pairs") {
     m.Input("x", {"1", "1", "2", "4"});
     m.Floats("cos_table", {1, 2, 2}, {1, 0.5F, 0.25F, 0.75F});
     m.Floats("sin_table", {1, 2, 2}, {0, 0.5F, 1, -0.25F});
-    m.Node("RotaryEmbedding", {"x", "cos_table", "sin_table"}, {"y"}, {{"interleaved", interleaved}});
+    m.Node("RotaryEmbedding", {"x", "cos_table", "sin_table"}, {"y"},
+           {{"interleaved", interleaved}});
     m.Output("y");
     const HostTensor in = Ramp({1, 1, 2, 4});
     const HostTensor out = Evaluate(Import(m), in);
     const double c[] = {1, 0.5, 0.25, 0.75}, s[] = {0, 0.5, 1, -0.25};
     for (size_t t = 0; t < 2; ++t) {
       for (size_t p = 0; p < 2; ++p) {
-        const size_t a = 4 * t + (interleaved ? 2 * p : p), b = 4 * t + (interleaved ? 2 * p + 1 : p + 2);
-        CHECK(std::fabs(out.data[a] - (in.data[a] * c[2 * t + p] - in.data[b] * s[2 * t + p])) < 1e-6);
-        CHECK(std::fabs(out.data[b] - (in.data[a] * s[2 * t + p] + in.data[b] * c[2 * t + p])) < 1e-6);
+        const size_t a = 4 * t + (interleaved ? 2 * p : p),
+                     b = 4 * t + (interleaved ? 2 * p + 1 : p + 2);
+        CHECK(std::fabs(out.data[a] - (in.data[a] * c[2 * t + p] - in.data[b] * s[2 * t + p])) <
+              1e-6);
+        CHECK(std::fabs(out.data[b] - (in.data[a] * s[2 * t + p] + in.data[b] * c[2 * t + p])) <
+              1e-6);
       }
     }
   }

@@ -22,10 +22,10 @@ OnnxValue Reindex(OnnxContext& c, const OnnxValue& value, Dims shape,
   return result;
 }
 
-absl::StatusOr<OnnxValue> ReshapeKnown(OnnxContext& c, const OnnxValue& value,
-                                       const Dims& target) {
+absl::StatusOr<OnnxValue> ReshapeKnown(OnnxContext& c, const OnnxValue& value, const Dims& target) {
   FormulaArena& f = c.formulas;
-  if (f.AsNumber(value.formula)) return Reindex(c, value, target, std::vector<int>(64, f.Number(0)));
+  if (f.AsNumber(value.formula))
+    return Reindex(c, value, target, std::vector<int>(64, f.Number(0)));
   std::vector<int> indices(value.shape.size(), f.Number(0));
   // Dims are matched in groups of equal products; within a group by division.
   size_t i = 0, j = 0;

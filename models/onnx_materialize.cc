@@ -10,10 +10,10 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kSmallConstant = 64;     // elements: written out
-constexpr int64_t kDenseConstant = 4096;   // elements of a formula that is no simple one
-constexpr int64_t kDenseTable = 1 << 22;   // elements of data of the file
-constexpr int64_t kLongFormula = 2000;     // written out as text
+constexpr int64_t kSmallConstant = 64;    // elements: written out
+constexpr int64_t kDenseConstant = 4096;  // elements of a formula that is no simple one
+constexpr int64_t kDenseTable = 1 << 22;  // elements of data of the file
+constexpr int64_t kLongFormula = 2000;    // written out as text
 constexpr int64_t kMostElements = int64_t{1} << 48;
 
 AttrValue Ints(const Dims& dims) { return dims; }
@@ -64,7 +64,8 @@ TensorId OnnxContext::AddWeight(const Weight& weight, const std::string& place) 
   if (weight.over_batch) {
     const int64_t batch = shape[0];
     shape[0] = 1;
-    if (!tensor.values.empty()) tensor.values.resize(tensor.values.size() / static_cast<size_t>(batch));
+    if (!tensor.values.empty())
+      tensor.values.resize(tensor.values.size() / static_cast<size_t>(batch));
   }
   for (int64_t extent : shape) tensor.shape.push_back({extent});
   tensor.role = weight.role;
@@ -130,8 +131,7 @@ absl::StatusOr<TensorId> OnnxContext::MakeKnown(const OnnxValue& value, const Di
                                       " elements follows no short formula"));
     }
     if (elements <= (data ? kDenseTable : kDenseConstant)) {
-      made = OfTensor(
-          AddConstant(value.name, dims, value.dtype, formulas.Evaluate(formula, dims)));
+      made = OfTensor(AddConstant(value.name, dims, value.dtype, formulas.Evaluate(formula, dims)));
     } else {
       const char* kind = is_float ? "" : value.dtype == DType::kBool ? "bool" : "int";
       const auto text = formulas.ToOperator(formula, dims, kind);
@@ -216,8 +216,8 @@ absl::StatusOr<TensorId> OnnxContext::ToTensor(const OnnxValue& value) {
 
 absl::StatusOr<TensorId> OnnxContext::ToBroadcastTensor(const OnnxValue& value) {
   if (value.kind == OnnxValue::Kind::kTensor) return value.tensor;
-  if (value.kind == OnnxValue::Kind::kWeight && value.shape != weights[static_cast<size_t>(value.weight)].data.shape &&
-      !value.transposed) {
+  if (value.kind == OnnxValue::Kind::kWeight &&
+      value.shape != weights[static_cast<size_t>(value.weight)].data.shape && !value.transposed) {
     return ToTensor(value);  // taken once over the batch
   }
   if (!value.known()) return ToTensor(value);
@@ -233,8 +233,7 @@ absl::StatusOr<TensorId> OnnxContext::ToBroadcastTensor(const OnnxValue& value) 
                                   : formulas.Index(static_cast<int>(d - leading)));
   }
   smaller.formula = formulas.Substitute(value.formula, indices);
-  smaller.shape.erase(smaller.shape.begin(),
-                      smaller.shape.begin() + static_cast<int64_t>(leading));
+  smaller.shape.erase(smaller.shape.begin(), smaller.shape.begin() + static_cast<int64_t>(leading));
   return MakeKnown(smaller, smaller.shape);
 }
 

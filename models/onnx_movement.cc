@@ -24,7 +24,8 @@ absl::Status Constant(OnnxCall& call) {
   }
   for (const auto& a : call.node.attribute()) {
     if (a.name() == "value_float") return call.Give(c.KnownScalar(a.f(), DType::kF32));
-    if (a.name() == "value_int") return call.Give(c.KnownScalar(static_cast<double>(a.i()), DType::kI64));
+    if (a.name() == "value_int")
+      return call.Give(c.KnownScalar(static_cast<double>(a.i()), DType::kI64));
     if (a.name() == "value_ints") return call.Give(c.KnownInts({a.ints().begin(), a.ints().end()}));
     if (a.name() == "value_floats") {
       const Dims shape = {a.floats_size()};
@@ -68,7 +69,8 @@ absl::Status Flatten(OnnxCall& call) {
   const Dims before = call.c.Before(call.in[0]);
   int64_t axis = call.Int("axis", 1);
   if (axis < 0) axis += static_cast<int64_t>(before.size());
-  if (axis < 0 || axis > static_cast<int64_t>(before.size())) return call.c.Error("axis out of range");
+  if (axis < 0 || axis > static_cast<int64_t>(before.size()))
+    return call.c.Error("axis out of range");
   Dims target = {1, 1};
   for (size_t d = 0; d < before.size(); ++d) {
     target[static_cast<int64_t>(d) < axis ? 0 : 1] *= before[d];
@@ -157,7 +159,8 @@ absl::Status Expand(OnnxCall& call) {
 }
 
 // Each dim repeated as a whole (inner = false) or element by element (inner = true).
-absl::StatusOr<OnnxValue> Repeat(OnnxCall& call, const OnnxValue& x, const Dims& times, bool inner) {
+absl::StatusOr<OnnxValue> Repeat(OnnxCall& call, const OnnxValue& x, const Dims& times,
+                                 bool inner) {
   OnnxContext& c = call.c;
   const Dims before = c.Before(x);
   Dims apart, repeated, result;
@@ -189,15 +192,16 @@ absl::Status Resize(OnnxCall& call) {
   const Dims before = c.Before(call.in[0]);
   const std::string mode = call.String("mode", "nearest");
   if (mode != "nearest") {
-    return c.Unsupported(absl::StrCat("interpolation '", mode, "'; there is nearest at whole multiples"));
+    return c.Unsupported(
+        absl::StrCat("interpolation '", mode, "'; there is nearest at whole multiples"));
   }
   const bool upsample = call.node.op_type() == "Upsample" || call.opset < 11;
   // Only where the neighbour below is the nearest.
   const std::string place = call.String("coordinate_transformation_mode", "half_pixel");
   const std::string nearest = call.String("nearest_mode", "round_prefer_floor");
-  const bool below = (place == "asymmetric" && nearest == "floor") ||
-                     (place != "align_corners" && place != "asymmetric" &&
-                      nearest == "round_prefer_floor");
+  const bool below =
+      (place == "asymmetric" && nearest == "floor") ||
+      (place != "align_corners" && place != "asymmetric" && nearest == "round_prefer_floor");
   if (call.opset >= 11 && !below) {
     return c.Unsupported(absl::StrCat("coordinates '", place, "' rounded by '", nearest, "'"));
   }
@@ -240,7 +244,8 @@ absl::Status DepthToSpace(OnnxCall& call) {
     const int64_t depth = x[1] / (b * b);
     result = {x[0], depth, x[2] * b, x[3] * b};
     const bool columns_first = call.String("mode", "DCR") == "CRD";
-    apart = columns_first ? Dims{x[0], depth, b, b, x[2], x[3]} : Dims{x[0], b, b, depth, x[2], x[3]};
+    apart =
+        columns_first ? Dims{x[0], depth, b, b, x[2], x[3]} : Dims{x[0], b, b, depth, x[2], x[3]};
     perm = columns_first ? std::vector<int64_t>{0, 1, 4, 2, 5, 3}
                          : std::vector<int64_t>{0, 3, 4, 1, 5, 2};
   }

@@ -82,8 +82,7 @@ absl::Status BatchNorm(OnnxCall& call) {
   emit.suffix = "/var";
   auto batch_var = c.Emit("batch_var", {}, {*x, batch_mean->tensor}, emit);
   if (!batch_var.ok()) return batch_var.status();
-  auto y = c.Emit("batch_norm", eps,
-                  {*x, *scale, *bias, batch_mean->tensor, batch_var->tensor});
+  auto y = c.Emit("batch_norm", eps, {*x, *scale, *bias, batch_mean->tensor, batch_var->tensor});
   if (!y.ok()) return y.status();
   call.out[0] = *y;
   const double momentum = call.Float("momentum", 0.9);
@@ -118,8 +117,7 @@ absl::Status InstanceNorm(OnnxCall& call) {
     inputs.push_back(*scale);
     inputs.push_back(*bias);
   }
-  return call.Give(
-      c.Emit("instance_norm", {{"eps", call.Float("epsilon", 1e-5)}}, inputs));
+  return call.Give(c.Emit("instance_norm", {{"eps", call.Float("epsilon", 1e-5)}}, inputs));
 }
 
 absl::Status GroupNorm(OnnxCall& call) {
@@ -171,8 +169,8 @@ absl::Status Dropout(OnnxCall& call) {
   for (unsigned char letter : c.node_name) seed = (seed ^ letter) * 1099511628211u;
   auto id = c.ToTensor(call.in[0]);
   if (!id.ok()) return id.status();
-  return call.Give(c.Emit(
-      "dropout", {{"ratio", ratio}, {"seed", static_cast<int64_t>(seed >> 33)}}, {*id}));
+  return call.Give(
+      c.Emit("dropout", {{"ratio", ratio}, {"seed", static_cast<int64_t>(seed >> 33)}}, {*id}));
 }
 
 }  // namespace

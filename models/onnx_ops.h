@@ -1,4 +1,5 @@
-// Handlers of ONNX operators: each turns one node of the file into values. Internal to the importer.
+// Handlers of ONNX operators: each turns one node of the file into values. Internal to the
+// importer.
 #ifndef TANDEM_MODELS_ONNX_OPS_H_
 #define TANDEM_MODELS_ONNX_OPS_H_
 

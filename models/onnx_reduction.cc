@@ -42,9 +42,9 @@ absl::StatusOr<OnnxValue> Reduce(OnnxCall& call, const OnnxValue& x, const std::
   auto id = c.ToTensor(from);
   if (!id.ok()) return id.status();
   emit.suffix = suffix + (keep ? "/reduce" : "");
-  auto result = c.Emit(absl::StrCat("reduce_", how),
-                       {{"rank_c", behind}, {"rank_r", static_cast<int64_t>(axes.size())}}, {*id},
-                       emit);
+  auto result =
+      c.Emit(absl::StrCat("reduce_", how),
+             {{"rank_c", behind}, {"rank_r", static_cast<int64_t>(axes.size())}}, {*id}, emit);
   if (!result.ok() || !keep) return result;
   Dims shape = before;
   for (size_t d : axes) shape[d] = 1;
@@ -101,10 +101,12 @@ absl::Status ReduceNode(OnnxCall& call) {
   if (op == "ReduceL2") last = "sqrt";
   if (op == "ReduceLogSum") last = "log";
   if (op == "ReduceLogSumExp") {
-    if (axes->size() != 1) return c.Unsupported("the log of a sum of exponentials over several dims");
-    auto name = c.Define("log_sum_exp",
-                         "(x[a.., n, c..]) -> out[a.., c..] { m[a, c] = nograd(max(i: n) x[a, i, c]); "
-                         "out[a, c] = m[a, c] + log(sum(i: n) exp(x[a, i, c] - m[a, c])) }");
+    if (axes->size() != 1)
+      return c.Unsupported("the log of a sum of exponentials over several dims");
+    auto name =
+        c.Define("log_sum_exp",
+                 "(x[a.., n, c..]) -> out[a.., c..] { m[a, c] = nograd(max(i: n) x[a, i, c]); "
+                 "out[a, c] = m[a, c] + log(sum(i: n) exp(x[a, i, c] - m[a, c])) }");
     if (!name.ok()) return name.status();
     const Dims before = c.Before(call.in[0]);
     auto result = unary(call.in[0], name->c_str(),
@@ -141,8 +143,8 @@ absl::Status ArgMax(OnnxCall& call) {
   const bool keep = call.Int("keepdims", 1) != 0;
   emit.suffix = keep ? "/argmax" : "";
   emit.dtypes = {DType::kI64};
-  auto result = c.Emit("argmax", {{"rank_c", static_cast<int64_t>(before.size() - 1 - *axis)}},
-                       {*id}, emit);
+  auto result =
+      c.Emit("argmax", {{"rank_c", static_cast<int64_t>(before.size() - 1 - *axis)}}, {*id}, emit);
   if (!result.ok() || !keep) return call.Give(result);
   Dims shape = before;
   shape[*axis] = 1;
@@ -155,8 +157,9 @@ absl::Status TopK(OnnxCall& call) {
   const Dims before = c.Before(call.in[0]);
   auto axis = call.Axis(call.Int("axis", -1), before.size());
   if (!axis.ok()) return axis.status();
-  auto ks = call.has(1) ? c.Integers(call.in[1], "k")
-                        : absl::StatusOr<std::vector<int64_t>>(std::vector<int64_t>{call.Int("k", 1)});
+  auto ks = call.has(1)
+                ? c.Integers(call.in[1], "k")
+                : absl::StatusOr<std::vector<int64_t>>(std::vector<int64_t>{call.Int("k", 1)});
   if (!ks.ok()) return ks.status();
   if (ks->size() != 1 || (*ks)[0] < 1 || (*ks)[0] > before[*axis]) return c.Error("k out of range");
   const int64_t k = (*ks)[0];
@@ -237,9 +240,9 @@ absl::Status Softmax(OnnxCall& call) {
   OnnxContext::EmitOptions emit;
   emit.suffix = flatten ? "/softmax" : "";
   const size_t rank = c.Shape(x).size();
-  auto result = c.Emit(log ? "log_softmax" : "softmax",
-                       {{"rank_c", static_cast<int64_t>(flatten ? 0 : rank - 1 - *axis)}}, {*id},
-                       emit);
+  auto result =
+      c.Emit(log ? "log_softmax" : "softmax",
+             {{"rank_c", static_cast<int64_t>(flatten ? 0 : rank - 1 - *axis)}}, {*id}, emit);
   if (!result.ok()) return result.status();
   const bool rows = in == Finiteness::kRowsFinite && *axis + 1 == rank && !log;
   c.FinitenessOf(result->tensor) =
@@ -256,26 +259,27 @@ absl::Status CumSum(OnnxCall& call) {
   auto axis = call.Axis(axes->empty() ? 0 : (*axes)[0], before.size());
   if (!axis.ok()) return axis.status();
   const bool reverse = call.Int("reverse", 0) != 0, exclusive = call.Int("exclusive", 0) != 0;
-  const std::string order = absl::StrCat(reverse ? "i" : "j", exclusive ? " < " : " <= ",
-                                         reverse ? "j" : "i");
-  auto name = c.Define("running_sum",
-                       absl::StrCat("(x[a.., n, c..]) -> out[a.., n, c..] { out[a, i, c] = sum(j: n) "
-                                    "select(", order, ", x[a, j, c], 0) }"));
+  const std::string order =
+      absl::StrCat(reverse ? "i" : "j", exclusive ? " < " : " <= ", reverse ? "j" : "i");
+  auto name = c.Define(
+      "running_sum", absl::StrCat("(x[a.., n, c..]) -> out[a.., n, c..] { out[a, i, c] = sum(j: n) "
+                                  "select(",
+                                  order, ", x[a, j, c], 0) }"));
   if (!name.ok()) return name.status();
   auto id = c.ToTensor(call.in[0]);
   if (!id.ok()) return id.status();
   OnnxContext::EmitOptions emit;
   emit.dtypes = {call.in[0].dtype};
-  return call.Give(c.Emit(*name, {{"rank_c", static_cast<int64_t>(before.size() - 1 - *axis)}},
-                          {*id}, emit));
+  return call.Give(
+      c.Emit(*name, {{"rank_c", static_cast<int64_t>(before.size() - 1 - *axis)}}, {*id}, emit));
 }
 
 }  // namespace
 
 void AddReductionHandlers(OnnxHandlers* handlers) {
-  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
-                         "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum",
-                         "ReduceLogSumExp"}) {
+  for (const char* op :
+       {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
     (*handlers)[op] = ReduceNode;
   }
   (*handlers)["ArgMax"] = (*handlers)["ArgMin"] = ArgMax;

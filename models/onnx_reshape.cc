@@ -141,8 +141,8 @@ absl::StatusOr<OnnxValue> OnnxContext::Reshape(const OnnxValue& value, const Dim
     const int64_t b_to = target_has_new_batch ? exported_batch : options.global_batch;
     auto mapped = MapReshape(from, target, b_from, b_to);
     if (!mapped) {
-      return CannotRebind(absl::StrCat("in the reshape of [", absl::StrJoin(speaks, ", "),
-                                       "] to [", absl::StrJoin(target, ", "),
+      return CannotRebind(absl::StrCat("in the reshape of [", absl::StrJoin(speaks, ", "), "] to [",
+                                       absl::StrJoin(target, ", "),
                                        "] the batch is not a factor of one dim"));
     }
     (target_has_new_batch ? new_before : new_after) = mapped->to;

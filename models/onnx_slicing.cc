@@ -20,7 +20,8 @@ absl::StatusOr<OnnxValue> SliceDim(OnnxCall& call, const OnnxValue& x, size_t ax
     at.constant = static_cast<double>(start);
     at.coefficients[static_cast<int>(axis)] = static_cast<double>(step);
     std::vector<int> indices;
-    for (size_t d = 0; d < x.shape.size(); ++d) indices.push_back(c.formulas.Index(static_cast<int>(d)));
+    for (size_t d = 0; d < x.shape.size(); ++d)
+      indices.push_back(c.formulas.Index(static_cast<int>(d)));
     indices[axis] = c.formulas.FromAffine(at);
     Dims shape = x.shape;
     shape[axis] = size;
@@ -35,9 +36,8 @@ absl::StatusOr<OnnxValue> SliceDim(OnnxCall& call, const OnnxValue& x, size_t ax
   OnnxContext::EmitOptions emit;
   emit.suffix = suffix;
   emit.dtypes = {x.dtype};
-  Attributes attributes = {{"start", start},
-                           {"size", size},
-                           {"rank_c", static_cast<int64_t>(before.size() - 1 - axis)}};
+  Attributes attributes = {
+      {"start", start}, {"size", size}, {"rank_c", static_cast<int64_t>(before.size() - 1 - axis)}};
   if (step != 1) attributes["step"] = step;
   return c.Emit("slice", std::move(attributes), {*id}, emit);
 }
@@ -53,7 +53,8 @@ absl::Status Slice(OnnxCall& call) {
   }
   if (!starts->has_value() || !ends->has_value()) return c.Error("needs starts and ends");
   const size_t n = (*starts)->size();
-  const bool new_batch = (call.has(1) && call.in[1].new_batch) || (call.has(2) && call.in[2].new_batch);
+  const bool new_batch =
+      (call.has(1) && call.in[1].new_batch) || (call.has(2) && call.in[2].new_batch);
   OnnxValue x = call.in[0];
   const size_t rank = c.Shape(x).size();
   if ((*ends)->size() != n || (axes->has_value() && (*axes)->size() != n) ||
@@ -74,7 +75,8 @@ absl::Status Slice(OnnxCall& call) {
     const int64_t span = step > 0 ? end - start : start - end;
     const int64_t by = step > 0 ? step : -step;
     const int64_t size = span <= 0 ? 0 : (span - 1) / by + 1;
-    auto part = SliceDim(call, x, *axis, start, size, step, n == 1 ? "" : absl::StrCat("/dim", *axis));
+    auto part =
+        SliceDim(call, x, *axis, start, size, step, n == 1 ? "" : absl::StrCat("/dim", *axis));
     if (!part.ok()) return part.status();
     x = *std::move(part);
   }
@@ -155,7 +157,10 @@ absl::StatusOr<OnnxValue> ConcatTensors(OnnxCall& call, std::vector<OnnxValue> p
         continue;
       }
       emit.suffix = ids.size() <= 4 ? "" : absl::StrCat("/part", level, "_", i / 4);
-      auto joined = c.Emit(n == 2 ? "concat" : n == 3 ? "concat3" : "concat4", attributes, group, emit);
+      auto joined = c.Emit(n == 2   ? "concat"
+                           : n == 3 ? "concat3"
+                                    : "concat4",
+                           attributes, group, emit);
       if (!joined.ok()) return joined.status();
       next.push_back(joined->tensor);
     }
@@ -184,9 +189,7 @@ absl::StatusOr<OnnxValue> Join(OnnxCall& call, std::vector<OnnxValue> parts, int
   return known ? ConcatKnown(call, present, *axis) : ConcatTensors(call, std::move(present), *axis);
 }
 
-absl::Status Concat(OnnxCall& call) {
-  return call.Give(Join(call, call.in, call.Int("axis", 0)));
-}
+absl::Status Concat(OnnxCall& call) { return call.Give(Join(call, call.in, call.Int("axis", 0))); }
 
 // Lengths of the parts of a split along a dim of `extent`.
 absl::StatusOr<std::vector<int64_t>> SplitSizes(OnnxCall& call, int64_t extent, int64_t parts,
@@ -205,7 +208,8 @@ absl::StatusOr<std::vector<int64_t>> SplitSizes(OnnxCall& call, int64_t extent, 
     sum += size;
   }
   if (sum != extent) {
-    return call.c.Error(absl::StrCat("parts [", absl::StrJoin(*given, ", "), "] of a dim of ", extent));
+    return call.c.Error(
+        absl::StrCat("parts [", absl::StrJoin(*given, ", "), "] of a dim of ", extent));
   }
   return *given;
 }
@@ -301,7 +305,8 @@ absl::Status ConcatFromSequence(OnnxCall& call) {
 absl::Status Pad(OnnxCall& call) {
   OnnxContext& c = call.c;
   if (call.String("mode", "constant") != "constant") {
-    return c.Unsupported(absl::StrCat("padding by '", call.String("mode", ""), "'; pad by a constant"));
+    return c.Unsupported(
+        absl::StrCat("padding by '", call.String("mode", ""), "'; pad by a constant"));
   }
   auto pads = call.IntsOf("pads", 1);
   if (!pads.ok()) return pads.status();

@@ -39,8 +39,8 @@ Readers ReadersOf(const onnx::GraphProto& graph) {
 bool LeadsToRotation(const onnx::GraphProto& graph, const Readers& readers,
                      const std::string& value, int depth, std::set<std::string>* seen) {
   static const std::vector<std::string> kThrough = {
-      "Mul",    "Concat",  "Unsqueeze", "Cast",     "MatMul",  "Transpose", "Reshape",
-      "Expand", "Identity", "Squeeze",  "CastLike", "Einsum",  "Slice",     "Tile"};
+      "Mul",    "Concat",   "Unsqueeze", "Cast",     "MatMul", "Transpose", "Reshape",
+      "Expand", "Identity", "Squeeze",   "CastLike", "Einsum", "Slice",     "Tile"};
   const auto it = readers.find(value);
   if (it == readers.end() || depth > 12) return false;
   if (!seen->insert(value).second) return true;  // looked at on the way here
@@ -170,9 +170,9 @@ class InitializerReader {
       } else {
         for (int64_t extent : tensor.shape) {
           if (extent < 1) {
-            return absl::InvalidArgumentError(absl::StrCat(
-                c_.file.path, ": initialiser '", tensor.name, "' is empty: shape [",
-                absl::StrJoin(tensor.shape, ", "), "]"));
+            return absl::InvalidArgumentError(absl::StrCat(c_.file.path, ": initialiser '",
+                                                           tensor.name, "' is empty: shape [",
+                                                           absl::StrJoin(tensor.shape, ", "), "]"));
           }
         }
         value = AsWeight(std::move(tensor), rotation);
@@ -198,8 +198,8 @@ class InitializerReader {
     for (size_t d = 0; d < rank; ++d) {
       if (tensor.shape[d] >= tensor.shape[longest]) longest = d;
     }
-    const bool square = rank >= 2 && tensor.shape[rank - 1] == tensor.shape[rank - 2] &&
-                        tensor.shape[rank - 1] > 1;
+    const bool square =
+        rank >= 2 && tensor.shape[rank - 1] == tensor.shape[rank - 2] && tensor.shape[rank - 1] > 1;
     const auto named = [&](const char* prefix) { return absl::StartsWith(tensor.name, prefix); };
     int formula = f.Number(0);
     std::string guess = "zeros";
@@ -207,14 +207,16 @@ class InitializerReader {
       formula = f.Number(1);
       guess = "true everywhere";
       if (square && Product(tensor.shape) == tensor.shape[rank - 1] * tensor.shape[rank - 1]) {
-        formula = f.Call("le", {f.Index(static_cast<int>(rank) - 1), f.Index(static_cast<int>(rank) - 2)});
+        formula = f.Call(
+            "le", {f.Index(static_cast<int>(rank) - 1), f.Index(static_cast<int>(rank) - 2)});
         guess = "a causal mask";
       }
     } else if (named("zeros") || named("full") ||
                OnlyReadBy(graph_, readers_, tensor.name, {"Equal"})) {
       guess = "zeros";
     } else if (square) {
-      formula = f.Call("sub", {f.Index(static_cast<int>(rank) - 1), f.Index(static_cast<int>(rank) - 2)});
+      formula =
+          f.Call("sub", {f.Index(static_cast<int>(rank) - 1), f.Index(static_cast<int>(rank) - 2)});
       guess = "relative positions";
     } else if (rank > 0) {
       formula = f.Index(static_cast<int>(longest));
@@ -376,10 +378,12 @@ bool FollowsItsIndices(const std::vector<int64_t>& shape, const std::vector<doub
   // A triangle of two values over the last two dims.
   const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
   if (rows < 2 || columns < 2) return false;
-  const double inside = values[static_cast<size_t>((rows - 1) * columns)], outside = values[static_cast<size_t>(columns - 1)];
+  const double inside = values[static_cast<size_t>((rows - 1) * columns)],
+               outside = values[static_cast<size_t>(columns - 1)];
   if (inside == outside) return false;
   for (size_t i = 0; i < n; ++i) {
-    const int64_t j = static_cast<int64_t>(i) % columns, row = static_cast<int64_t>(i) / columns % rows;
+    const int64_t j = static_cast<int64_t>(i) % columns,
+                  row = static_cast<int64_t>(i) / columns % rows;
     if (values[i] != (j <= row ? inside : outside)) return false;
   }
   return true;
@@ -430,14 +434,15 @@ absl::Status AddInputs(OnnxContext& c) {
         if (extent == 0 && symbol == batch_symbol) extent = 1;
         if (extent == 0) extent = c.options.default_dim;
         if (extent == 0) {
-          if (std::find(unbound.begin(), unbound.end(), symbol) == unbound.end()) unbound.push_back(symbol);
+          if (std::find(unbound.begin(), unbound.end(), symbol) == unbound.end())
+            unbound.push_back(symbol);
           extent = 1;
         }
       }
       if (extent < 1 || elements > (int64_t{1} << 48) / extent) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(where, ": dim ", d, " is ", extent, "; dims are positive, and the whole is "
-                         "at most 2^48 elements"));
+        return absl::InvalidArgumentError(absl::StrCat(where, ": dim ", d, " is ", extent,
+                                                       "; dims are positive, and the whole is "
+                                                       "at most 2^48 elements"));
       }
       elements *= extent;
       input.shape.push_back(extent);

@@ -1,5 +1,5 @@
-// Inputs and initialisers of an ONNX file: which dim is the batch, and what each initialiser is taken
-// for - a parameter, frozen state, or a formula of its indices. Internal to the importer.
+// Inputs and initialisers of an ONNX file: which dim is the batch, and what each initialiser is
+// taken for - a parameter, frozen state, or a formula of its indices. Internal to the importer.
 #ifndef TANDEM_MODELS_ONNX_SOURCES_H_
 #define TANDEM_MODELS_ONNX_SOURCES_H_
 

@@ -1,4 +1,5 @@
-// Operators of recent opsets that stand for whole pieces of a transformer, and losses inside a model.
+// Operators of recent opsets that stand for whole pieces of a transformer, and losses inside a
+// model.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -38,7 +39,8 @@ absl::StatusOr<OnnxValue> Part(OnnxCall& call, const OnnxValue& x, int64_t start
                                int64_t step) {
   OnnxContext& c = call.c;
   const OnnxValue last = c.KnownInts({-1});
-  return Do(call, "Slice", {x, c.KnownInts({start}), c.KnownInts({end}), last, c.KnownInts({step})});
+  return Do(call, "Slice",
+            {x, c.KnownInts({start}), c.KnownInts({end}), last, c.KnownInts({step})});
 }
 
 // [batch, tokens, heads * width] to [batch, heads, tokens, width].
@@ -110,7 +112,8 @@ absl::Status Attention(OnnxCall& call) {
     OnnxValue mask = call.in[3];
     const DType dtype = c.graph.tensor(inputs[0]).dtype;
     if (mask.dtype == DType::kBool) {
-      auto additive = Do(call, "Where", {mask, c.KnownScalar(0, dtype), c.KnownScalar(-kInfinity, dtype)});
+      auto additive =
+          Do(call, "Where", {mask, c.KnownScalar(0, dtype), c.KnownScalar(-kInfinity, dtype)});
       if (!additive.ok()) return additive.status();
       mask = *additive;
     }
@@ -128,7 +131,8 @@ absl::Status Attention(OnnxCall& call) {
     auto id = c.ToBroadcastTensor(together[1]);
     if (!id.ok()) return id.status();
     while (c.graph.tensor(*id).shape.size() < 2) {
-      auto wider = c.Reshape(c.OfTensor(*id), {1, static_cast<int64_t>(ElementCount(c.graph.tensor(*id).shape))},
+      auto wider = c.Reshape(c.OfTensor(*id),
+                             {1, static_cast<int64_t>(ElementCount(c.graph.tensor(*id).shape))},
                              true, "/mask");
       if (!wider.ok()) return wider.status();
       id = wider->tensor;
@@ -239,9 +243,10 @@ absl::Status ClassLoss(OnnxCall& call) {
   if (!labels.ok()) return labels.status();
   std::string op = "cross_entropy";
   if (!scores) {
-    auto name = c.Define("negative_log_likelihood",
-                         "(x[b.., v], labels[b..]: int) -> loss[] { l[b] = sum(t: v) "
-                         "select(labels[b] == t, x[b, t], 0); loss[] = -(sum(i: b) l[i]) / size(b) }");
+    auto name =
+        c.Define("negative_log_likelihood",
+                 "(x[b.., v], labels[b..]: int) -> loss[] { l[b] = sum(t: v) "
+                 "select(labels[b] == t, x[b, t], 0); loss[] = -(sum(i: b) l[i]) / size(b) }");
     if (!name.ok()) return name.status();
     op = *name;
   }

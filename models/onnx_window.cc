@@ -26,8 +26,8 @@ absl::StatusOr<Windows> WindowsOf(OnnxCall& call, const Dims& spatial, Dims kern
   const Dims pads = call.Ints("pads").value_or(Dims(2 * n, 0));
   if (w.kernel.size() != n || w.stride.size() != n || w.dilation.size() != n ||
       pads.size() != 2 * n) {
-    return c.Error(absl::StrCat("kernel_shape, strides, dilations or pads do not fit ", n,
-                                " spatial dims"));
+    return c.Error(
+        absl::StrCat("kernel_shape, strides, dilations or pads do not fit ", n, " spatial dims"));
   }
   for (size_t d = 0; d < n; ++d) {
     const bool sound = w.kernel[d] >= 1 && w.stride[d] >= 1 && w.dilation[d] >= 1 &&
@@ -152,8 +152,8 @@ absl::Status ConvTranspose(OnnxCall& call) {
   const bool same = call.String("auto_pad", "NOTSET").rfind("SAME", 0) == 0;
   for (size_t d = 0; d < 2 && (wanted || same); ++d) {
     const int64_t out = wanted ? (*wanted)[wanted->size() - 2 + d] : x[d + 2] * w->stride[d];
-    const int64_t all = (x[d + 2] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1 +
-                        extra[d] - out;
+    const int64_t all =
+        (x[d + 2] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1 + extra[d] - out;
     const int64_t total = std::max<int64_t>(all, 0);
     if (all < 0) extra[d] -= all;
     const bool upper = call.String("auto_pad", "NOTSET") == "SAME_UPPER";
@@ -199,14 +199,15 @@ absl::Status Pool(OnnxCall& call) {
     if (!wide.ok()) return wide.status();
     x = *wide;
     for (Dims* dims : {&w->kernel, &w->stride, &w->dilation}) dims->insert(dims->begin(), 1);
-    for (Dims* dims : {&w->pad_begin, &w->pad_end, &w->declared_end}) dims->insert(dims->begin(), 0);
+    for (Dims* dims : {&w->pad_begin, &w->pad_end, &w->declared_end})
+      dims->insert(dims->begin(), 0);
   }
   auto id = c.ToTensor(x);
   if (!id.ok()) return id.status();
-  Attributes attributes = {{"kernel_h", w->kernel[0]},      {"kernel_w", w->kernel[1]},
-                           {"stride_h", w->stride[0]},      {"stride_w", w->stride[1]},
-                           {"pad_top", w->pad_begin[0]},    {"pad_left", w->pad_begin[1]},
-                           {"pad_bottom", w->pad_end[0]},   {"pad_right", w->pad_end[1]}};
+  Attributes attributes = {{"kernel_h", w->kernel[0]},    {"kernel_w", w->kernel[1]},
+                           {"stride_h", w->stride[0]},    {"stride_w", w->stride[1]},
+                           {"pad_top", w->pad_begin[0]},  {"pad_left", w->pad_begin[1]},
+                           {"pad_bottom", w->pad_end[0]}, {"pad_right", w->pad_end[1]}};
   if (max) {
     attributes["dilation_h"] = w->dilation[0];
     attributes["dilation_w"] = w->dilation[1];

@@ -1,13 +1,11 @@
 // Real exported models, where there are some: the files in ../shared beside the checkout (published
-// counts of parameters and FLOPs; small models with PyTorch's outputs). Without them the cases say so
-// and pass.
+// counts of parameters and FLOPs; small models with PyTorch's outputs). Without them the cases say
+// so and pass.
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-
-#include <catch2/catch.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "models/load_model.h"
@@ -115,7 +113,8 @@ TEST_CASE("small real models give PyTorch's outputs and losses") {
       sources[TensorId(static_cast<int64_t>(t))] = {PlainShape(tensor.shape), tensor.values};
     }
     for (TensorId id : graph->inputs) {
-      const auto tensor = ReadOnnxTensorFile((data / ("input_" + std::to_string(k++) + ".pb")).string());
+      const auto tensor =
+          ReadOnnxTensorFile((data / ("input_" + std::to_string(k++) + ".pb")).string());
       REQUIRE(tensor.ok());
       sources[id] = {tensor->shape, tensor->values};
     }
@@ -133,7 +132,8 @@ TEST_CASE("small real models give PyTorch's outputs and losses") {
     CHECK(worst < 1e-6);
 
     // Five steps of plain SGD, the loss taken before each update.
-    const auto training = nlohmann::json::parse(*ReadFile((entry.path() / "training.json").string()));
+    const auto training =
+        nlohmann::json::parse(*ReadFile((entry.path() / "training.json").string()));
     TrainingOptions how;
     how.optimizer = training["optimizer"];
     how.loss = training["loss"];
@@ -153,7 +153,8 @@ TEST_CASE("small real models give PyTorch's outputs and losses") {
         const Tensor& tensor = step->tensors[t];
         if (tensor.producer.valid()) continue;
         const auto found = by_name.find(tensor.name);
-        if (found == by_name.end()) by_name[tensor.name] = {PlainShape(tensor.shape), tensor.values};
+        if (found == by_name.end())
+          by_name[tensor.name] = {PlainShape(tensor.shape), tensor.values};
         now[TensorId(static_cast<int64_t>(t))] = by_name[tensor.name];
       }
       std::vector<TensorId> asked = {*step->loss};

@@ -25,9 +25,14 @@ class ResNet {
     x = Conv("conv1", x, size_.stem, 7, 2);
     x = b_.Op("relu", {BatchNorm("bn1", x)});
     x = b_.Op("max_pool2d", {x},
-              {{"kernel_h", int64_t{3}}, {"kernel_w", int64_t{3}}, {"stride_h", int64_t{2}},
-               {"stride_w", int64_t{2}}, {"pad_top", int64_t{1}}, {"pad_left", int64_t{1}},
-               {"pad_bottom", int64_t{1}}, {"pad_right", int64_t{1}}});
+              {{"kernel_h", int64_t{3}},
+               {"kernel_w", int64_t{3}},
+               {"stride_h", int64_t{2}},
+               {"stride_w", int64_t{2}},
+               {"pad_top", int64_t{1}},
+               {"pad_left", int64_t{1}},
+               {"pad_bottom", int64_t{1}},
+               {"pad_right", int64_t{1}}});
     int block = 0;
     for (size_t stage = 0; stage < size_.blocks.size(); ++stage) {
       const int64_t channels = size_.stem << stage;
@@ -54,8 +59,12 @@ class ResNet {
     return b_.Named(name, "conv2d",
                     {x, b_.Parameter(name + ".weight", {channels, in, kernel, kernel},
                                      He(in * kernel * kernel))},
-                    {{"stride_h", stride}, {"stride_w", stride}, {"pad_top", pad},
-                     {"pad_left", pad}, {"pad_bottom", pad}, {"pad_right", pad}});
+                    {{"stride_h", stride},
+                     {"stride_w", stride},
+                     {"pad_top", pad},
+                     {"pad_left", pad},
+                     {"pad_bottom", pad},
+                     {"pad_right", pad}});
   }
 
   TensorId BatchNorm(const std::string& name, TensorId x) {
@@ -69,8 +78,7 @@ class ResNet {
     const TensorId old_var = b_.State(name + ".running_var", {c}, "constant(1)");
     int64_t n = 1;
     for (size_t i = 0; i < shape.size(); ++i) n *= i == 1 ? 1 : shape[i];
-    const double correction =
-        n > 1 ? static_cast<double>(n) / static_cast<double>(n - 1) : 1.0;
+    const double correction = n > 1 ? static_cast<double>(n) / static_cast<double>(n - 1) : 1.0;
     b_.Update(old_mean, b_.Named(name + ".running_mean.next", "running_average", {old_mean, mean},
                                  {{"momentum", 0.9}}));
     b_.Update(old_var, b_.Named(name + ".running_var.next", "running_average", {old_var, var},
@@ -83,8 +91,7 @@ class ResNet {
     const std::vector<int64_t> shape = b_.Shape(x);
     TensorId shortcut = x;
     if (stride != 1 || shape.size() < 2 || shape[1] != out) {
-      shortcut = BatchNorm(name + ".downsample.1",
-                           Conv(name + ".downsample.0", x, out, 1, stride));
+      shortcut = BatchNorm(name + ".downsample.1", Conv(name + ".downsample.0", x, out, 1, stride));
     }
     TensorId y = x;
     if (size_.bottleneck) {
@@ -128,8 +135,9 @@ class Bert {
 
  private:
   TensorId Linear(const std::string& name, TensorId x, int64_t in, int64_t out) {
-    return b_.Named(name, "linear", {x, b_.Parameter(name + ".weight", {in, out}),
-                                     b_.Parameter(name + ".bias", {out})});
+    return b_.Named(
+        name, "linear",
+        {x, b_.Parameter(name + ".weight", {in, out}), b_.Parameter(name + ".bias", {out})});
   }
   TensorId Norm(const std::string& name, TensorId x) {
     return b_.Named(name, "layer_norm",
@@ -140,8 +148,7 @@ class Bert {
   TensorId Heads(TensorId x) {
     const int64_t d = size_.width / size_.heads;
     const TensorId r = b_.Op(
-        "reshape", {x},
-        {{"shape", std::vector<int64_t>{batch_, size_.sequence, size_.heads, d}}});
+        "reshape", {x}, {{"shape", std::vector<int64_t>{batch_, size_.sequence, size_.heads, d}}});
     return b_.Op("transpose", {r}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   }
   TensorId Layer(const std::string& p, TensorId x) {
@@ -175,8 +182,9 @@ absl::StatusOr<Graph> BuildMlp(const std::string& name, int64_t batch, int64_t w
     const int64_t out = i < hidden.size() ? hidden[i] : classes;
     const std::string layer = absl::StrCat("layers.", i);
     b.Block(static_cast<int>(i));
-    x = b.Named(layer, "linear", {x, b.Parameter(layer + ".weight", {in, out}, He(in)),
-                                  b.Parameter(layer + ".bias", {out}, Normal(0.01))});
+    x = b.Named(layer, "linear",
+                {x, b.Parameter(layer + ".weight", {in, out}, He(in)),
+                 b.Parameter(layer + ".bias", {out}, Normal(0.01))});
     if (i < hidden.size()) x = b.Op("relu", {x});
     in = out;
   }
@@ -213,13 +221,17 @@ absl::StatusOr<Graph> ZooModel(absl::string_view name, int64_t batch) {
     if (name == "mlp-tiny") return BuildMlp("mlp-tiny", n, 12, {24, 24}, 6);
     if (name == "resnet50") return BuildResNet("resnet50", n, {});
     if (name == "resnet-tiny") {
-      return BuildResNet("resnet-tiny", n,
-                         {.blocks = {1, 1}, .stem = 12, .bottleneck = false, .image = 8,
-                          .classes = 6});
+      return BuildResNet(
+          "resnet-tiny", n,
+          {.blocks = {1, 1}, .stem = 12, .bottleneck = false, .image = 8, .classes = 6});
     }
     if (name == "bert-large") return BuildBert("bert-large", n, {});
     return BuildBert("bert-tiny", n,
-                     {.layers = 2, .width = 24, .heads = 12, .feed_forward = 48, .sequence = 12,
+                     {.layers = 2,
+                      .width = 24,
+                      .heads = 12,
+                      .feed_forward = 48,
+                      .sequence = 12,
                       .vocabulary = 48});
   }
   return absl::NotFoundError(absl::StrCat("no model '", name, "' in the zoo; it has ", names));

@@ -28,7 +28,7 @@ absl::StatusOr<Graph> BuildMlp(const std::string& name, int64_t batch, int64_t w
                                const std::vector<int64_t>& hidden, int64_t classes);
 struct ResNetSize {
   std::vector<int> blocks = {3, 4, 6, 3};
-  int64_t stem = 64;          // channels after the first convolution
+  int64_t stem = 64;  // channels after the first convolution
   bool bottleneck = true;
   int64_t image = 224;
   int64_t classes = 1000;

@@ -11,7 +11,7 @@ using Kind = AxisPlacement::Kind;
 // Cost of feeding a tensor placed `have` to a row that wants `want`; negative = impossible.
 int Mismatch(const AxisPlacement& have, const AxisPlacement& want) {
   if (have == want) return 0;
-  if (have.kind == Kind::kReplicated && want.kind == Kind::kSplit) return 1;   // take a slice
+  if (have.kind == Kind::kReplicated && want.kind == Kind::kSplit) return 1;      // take a slice
   if (have.kind == Kind::kPartial && want.kind == Kind::kReplicated) return 100;  // complete it
   if (have.kind == Kind::kPartial && want.kind == Kind::kSplit) return 110;
   return -1;
@@ -19,8 +19,8 @@ int Mismatch(const AxisPlacement& have, const AxisPlacement& want) {
 
 }  // namespace
 
-absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes,
-                                     int64_t degree, bool temporal) {
+absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes, int64_t degree,
+                                     bool temporal) {
   BatchAxis out;
   out.placements.resize(graph.tensors.size());
   bool any = false;
@@ -73,10 +73,10 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
       }
     }
     if (best < 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "node ", node.name, " (", node.op,
-          ") mixes the examples of a batch, so the batch cannot be split there",
-          temporal ? " into micro-batches; use one micro-batch" : ""));
+      return absl::FailedPreconditionError(
+          absl::StrCat("node ", node.name, " (", node.op,
+                       ") mixes the examples of a batch, so the batch cannot be split there",
+                       temporal ? " into micro-batches; use one micro-batch" : ""));
     }
     const SplitRow& row = c.table[static_cast<size_t>(best)];
     bool varies = row.size >= 0;

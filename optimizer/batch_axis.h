@@ -1,6 +1,6 @@
-// One mesh axis split along the batch everywhere: the propagation of the inputs' leading dim through
-// the factor tables. It decides what a micro-batch is (the temporal axis), and is the data-parallel
-// baseline.
+// One mesh axis split along the batch everywhere: the propagation of the inputs' leading dim
+// through the factor tables. It decides what a micro-batch is (the temporal axis), and is the
+// data-parallel baseline.
 #ifndef TANDEM_OPTIMIZER_BATCH_AXIS_H_
 #define TANDEM_OPTIMIZER_BATCH_AXIS_H_
 
@@ -22,8 +22,8 @@ struct BatchAxis {
 // completed while other inputs of the same node are split (it is complete only after the last
 // micro-batch). Errors: the batch does not divide (says the nearest that do), or a node mixes
 // examples (named).
-absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes,
-                                     int64_t degree, bool temporal);
+absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes, int64_t degree,
+                                     bool temporal);
 
 }  // namespace tandem
 

@@ -8,8 +8,8 @@ namespace tandem {
 namespace {
 
 bool Digits(const std::string& s) {
-  return !s.empty() && std::all_of(s.begin(), s.end(),
-                                   [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !s.empty() &&
+         std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 }  // namespace
@@ -21,8 +21,7 @@ std::string BlockPrefix(const std::string& parameter) {
     if (end == std::string::npos) break;  // the last component is the parameter itself
     const std::string part = parameter.substr(start, end - start);
     const size_t underscore = part.rfind('_');
-    if (Digits(part) ||
-        (underscore != std::string::npos && Digits(part.substr(underscore + 1)))) {
+    if (Digits(part) || (underscore != std::string::npos && Digits(part.substr(underscore + 1)))) {
       return parameter.substr(0, end);
     }
     start = end + 1;

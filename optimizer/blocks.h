@@ -13,8 +13,8 @@ namespace tandem {
 // The prefix of a parameter's name up to its first numbered component; empty if none.
 std::string BlockPrefix(const std::string& parameter);
 
-// Sets Node::block of a forward graph: 0 before the first numbered block, then 1, 2, ... in order of
-// appearance. Blocks never decrease along an edge.
+// Sets Node::block of a forward graph: 0 before the first numbered block, then 1, 2, ... in order
+// of appearance. Blocks never decrease along an edge.
 void AssignBlocks(Graph& forward);
 
 }  // namespace tandem

@@ -98,8 +98,8 @@ std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy) {
     }
     for (const auto& [op, count] : idle) {
       notes.push_back(absl::StrCat("axis ", strategy.mesh.axes[a].name, " of ",
-                                   strategy.mesh.axes[a].extent, " devices is idle in ", count,
-                                   " ", op, " nodes: every device repeats the work"));
+                                   strategy.mesh.axes[a].extent, " devices is idle in ", count, " ",
+                                   op, " nodes: every device repeats the work"));
     }
   }
   return notes;

@@ -1,8 +1,8 @@
 // Named parallel strategies are points of the search space, not code: here they appear in plans for
 // plain models on preset machines, seen in the Program's collectives and placements.
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <iostream>
 #include <set>
 
@@ -48,8 +48,7 @@ int CollectivesOn(const OptimizeResult& r, StepKind kind, Phase phase) {
   int count = 0;
   for (const Instruction& i : r.best.program.instructions) {
     if (i.kind != InstructionKind::kCollective || i.step != kind) continue;
-    const NodeId producer =
-        r.best.pcg.tensor(r.best.program.buffer(i.outputs[0]).tensor).producer;
+    const NodeId producer = r.best.pcg.tensor(r.best.program.buffer(i.outputs[0]).tensor).producer;
     count += producer.valid() && r.best.pcg.node(producer).phase == phase;
   }
   return count;
@@ -68,7 +67,8 @@ TEST_CASE("column then row parallel layers, where weights are large and the batc
 TEST_CASE("sequence-parallel norms between a reduce-scatter and an all-gather") {
   const Graph g = TransformerGraph(1, 8192, 32, 128, 1024, 2, /*bias=*/false);
   OptimizeOptions options;
-  options.memory_limit_bytes = PlanOrFail(g, "dgx-a100", 8).best.timeline.memory.peak_bytes * 9 / 10;
+  options.memory_limit_bytes =
+      PlanOrFail(g, "dgx-a100", 8).best.timeline.memory.peak_bytes * 9 / 10;
   const OptimizeResult r = PlanOrFail(g, "dgx-a100", 8, options);
   const std::vector<std::string> norms = ForwardRows(r, "layer_norm");
   CHECK(std::count(norms.begin(), norms.end(), "split b.1") >= 1);

@@ -104,7 +104,9 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
         if (row != 0 || !IsContraction(c) || (*graph_phases)[n] == Phase::kUpdate) return true;
         for (size_t r = 1; r < c.table.size(); ++r) {
           const int other = static_cast<int>(r);
-          if (c.proved[r] && c.table[r].size >= 0 && Divides(c, c.table[r], a.degree) && other != a.batch[n] && other != a.sequence[n]) return false;
+          if (c.proved[r] && c.table[r].size >= 0 && Divides(c, c.table[r], a.degree) &&
+              other != a.batch[n] && other != a.sequence[n])
+            return false;
         }
         return true;
       }

@@ -1,6 +1,6 @@
-// Restrictions of the layout problem: baselines, and kinds of parallelism fixed by the user. Each is a
-// statement about which dim of the inputs an axis follows through the factor tables; none names an
-// operator.
+// Restrictions of the layout problem: baselines, and kinds of parallelism fixed by the user. Each
+// is a statement about which dim of the inputs an axis follows through the factor tables; none
+// names an operator.
 #ifndef TANDEM_OPTIMIZER_FORCED_H_
 #define TANDEM_OPTIMIZER_FORCED_H_
 

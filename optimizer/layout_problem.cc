@@ -188,8 +188,7 @@ class Builder {
       Slot slot;
       std::vector<double> bytes;
       for (Layout& l : SourceLayouts(t)) {
-        if (restrictions_.source &&
-            !restrictions_.source(TensorId(static_cast<int64_t>(i)), l)) {
+        if (restrictions_.source && !restrictions_.source(TensorId(static_cast<int64_t>(i)), l)) {
           continue;
         }
         slot.push_back(costs_.InternLayout(l));

@@ -12,9 +12,8 @@ absl::StatusOr<Plan> MakePlan(const std::string& model, const std::string& machi
   plan.machine = machine;
   plan.training = options.training;
   plan.forward = forward;
-  absl::StatusOr<Graph> serial = options.serve
-                                     ? WithPrecision(forward, options.training.precision)
-                                     : MakeTrainingGraph(forward, options.training);
+  absl::StatusOr<Graph> serial = options.serve ? WithPrecision(forward, options.training.precision)
+                                               : MakeTrainingGraph(forward, options.training);
   if (!serial.ok()) return serial.status();
   plan.serial = *std::move(serial);
   plan.rewritten_forward = result.forward;

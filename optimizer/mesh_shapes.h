@@ -1,5 +1,5 @@
-// The device meshes worth trying: every way to write the number of devices as up to three axes, major
-// to minor, whose inner axes fill a node.
+// The device meshes worth trying: every way to write the number of devices as up to three axes,
+// major to minor, whose inner axes fill a node.
 #ifndef TANDEM_OPTIMIZER_MESH_SHAPES_H_
 #define TANDEM_OPTIMIZER_MESH_SHAPES_H_
 

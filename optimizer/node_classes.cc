@@ -38,8 +38,7 @@ absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph, const ProvedRuleSe
   std::map<std::string, int> index;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    auto [it, fresh] =
-        index.emplace(Signature(graph, node), static_cast<int>(out.classes.size()));
+    auto [it, fresh] = index.emplace(Signature(graph, node), static_cast<int>(out.classes.size()));
     if (fresh) {
       NodeClass c;
       absl::StatusOr<OpInstance> instance = InstanceOf(graph, NodeId(static_cast<int64_t>(n)));

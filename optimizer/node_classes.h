@@ -1,5 +1,5 @@
-// Nodes grouped by signature: nodes of one class have equal instances, factor tables, costs and hence
-// states. A model of thousands of nodes has a few dozen classes.
+// Nodes grouped by signature: nodes of one class have equal instances, factor tables, costs and
+// hence states. A model of thousands of nodes has a few dozen classes.
 #ifndef TANDEM_OPTIMIZER_NODE_CLASSES_H_
 #define TANDEM_OPTIMIZER_NODE_CLASSES_H_
 
@@ -24,9 +24,7 @@ struct NodeClass {
 struct NodeClasses {
   std::vector<NodeClass> classes;
   std::vector<int> of_node;  // by NodeId
-  const NodeClass& Of(NodeId id) const {
-    return classes[static_cast<size_t>(of_node[id.index()])];
-  }
+  const NodeClass& Of(NodeId id) const { return classes[static_cast<size_t>(of_node[id.index()])]; }
 };
 
 // Rows that `rules` has no proof of are in the tables and may not be used.

@@ -77,9 +77,9 @@ class Search {
     AssignBlocks(forward);
     form.forward = std::move(forward);
     form.rules = std::move(rules);
-    absl::StatusOr<Graph> training =
-        options_.serve ? WithPrecision(form.forward, options_.training.precision)
-                       : MakeTrainingGraph(form.forward, options_.training);
+    absl::StatusOr<Graph> training = options_.serve
+                                         ? WithPrecision(form.forward, options_.training.precision)
+                                         : MakeTrainingGraph(form.forward, options_.training);
     if (!training.ok()) return training.status();
     form.training = *std::move(training);
     if (absl::Status s = PropagateFactors(form.training); !s.ok()) return s;
@@ -136,9 +136,9 @@ class Search {
         meshes_ = two.empty() ? std::vector<std::vector<int64_t>>{{machine_.devices}} : two;
       }
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "unknown kind of parallelism '", force,
-          "'; one of none, data, fsdp, tensor, sequence, mixed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown kind of parallelism '", force,
+                       "'; one of none, data, fsdp, tensor, sequence, mixed"));
     }
     return absl::OkStatus();
   }
@@ -185,8 +185,8 @@ class Search {
         }
         for (int round = 0; round < 3 && high - low > 1; ++round) {
           const int mid = (low + high) / 2;
-          absl::StatusOr<std::optional<Evaluated>> fewer = Try(
-              form, {saving.micro_batches, mid}, blocks, kinds, {winner}, reason, least_bytes);
+          absl::StatusOr<std::optional<Evaluated>> fewer =
+              Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, reason, least_bytes);
           if (!fewer.ok()) return fewer.status();
           if (*fewer) {
             if ((*fewer)->timeline.step_seconds < found->timeline.step_seconds) {
@@ -240,9 +240,8 @@ class Search {
       if (reason.empty()) reason = r->reason;  // later attempts only save more memory
       return std::optional<Evaluated>();
     }
-    least_bytes = least_bytes == 0
-                      ? r->best->timeline.memory.peak_bytes
-                      : std::min(least_bytes, r->best->timeline.memory.peak_bytes);
+    least_bytes = least_bytes == 0 ? r->best->timeline.memory.peak_bytes
+                                   : std::min(least_bytes, r->best->timeline.memory.peak_bytes);
     if (!r->best->fits) {
       reason = absl::StrCat("needs ", Gib(r->best->timeline.memory.peak_bytes),
                             " a device, the limit is ", Gib(limit_));
@@ -321,8 +320,7 @@ class Search {
 
   absl::Status NothingFits() const {
     if (least_bytes_ == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("no plan for ", forward_.name, ": ", reason_));
+      return absl::InvalidArgumentError(absl::StrCat("no plan for ", forward_.name, ": ", reason_));
     }
     return absl::ResourceExhaustedError(absl::StrCat(
         "no plan for ", forward_.name, " on ", machine_.name, " fits: the smallest found needs ",

@@ -49,7 +49,7 @@ absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& 
   out.name = training.name;
   out.operators = training.operators;
   out.batch = training.batch;
-  std::vector<TensorId> map(training.tensors.size());   // as first computed
+  std::vector<TensorId> map(training.tensors.size());    // as first computed
   std::vector<TensorId> again(training.tensors.size());  // the recomputed copy
   for (size_t i = 0; i < training.tensors.size(); ++i) {
     if (!training.tensors[i].producer.valid()) map[i] = out.AddSource(training.tensors[i]);

@@ -1,6 +1,6 @@
-// Recomputation as a rewrite of the training graph: the backward pass of a block reads copies of the
-// block's forward nodes instead of what they saved. The copies compute the same tensors from the
-// same inputs, which is all that the verifier needs to know.
+// Recomputation as a rewrite of the training graph: the backward pass of a block reads copies of
+// the block's forward nodes instead of what they saved. The copies compute the same tensors from
+// the same inputs, which is all that the verifier needs to know.
 #ifndef TANDEM_OPTIMIZER_RECOMPUTE_H_
 #define TANDEM_OPTIMIZER_RECOMPUTE_H_
 
@@ -14,8 +14,8 @@ namespace tandem {
 // Blocks of the training graph that have forward nodes whose results the backward pass reads.
 std::set<int> RecomputableBlocks(const Graph& training);
 
-// Copies are named "<node>.recompute", belong to the backward phase and come just before their first
-// reader. What other blocks read is kept, not recomputed.
+// Copies are named "<node>.recompute", belong to the backward phase and come just before their
+// first reader. What other blocks read is kept, not recomputed.
 absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks);
 
 }  // namespace tandem

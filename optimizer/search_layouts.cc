@@ -22,8 +22,8 @@ namespace {
 // Breaks ties between equally fast plans toward the smaller one; far below any time that matters.
 constexpr double kTiePriceSecondsPerByte = 1e-15;
 
-// The search's memory is a sum over tensors, the timeline's follows liveness. Where they differ, the
-// sum's limit is moved and the problem solved again, this many times at most.
+// The search's memory is a sum over tensors, the timeline's follows liveness. Where they differ,
+// the sum's limit is moved and the problem solved again, this many times at most.
 constexpr int kMemoryRounds = 4;
 // What overlap may gain: the timeline of a plan is not faster than its cost by more than this.
 constexpr double kDropFactor = 1.25;
@@ -91,8 +91,11 @@ class MeshSearch {
     within.max_solves = kMaxMemorySolves;
     absl::StatusOr<solver::MemoryResult> m = solver::SolveWithinMemory(problem, limit, within);
     if (!m.ok()) return m.status();
-    out = {std::move(m->plan), m->seconds, m->memory_bytes,
-           std::max(out.bound_seconds, m->lower_bound_seconds), out.steps + m->steps.sweeps,
+    out = {std::move(m->plan),
+           m->seconds,
+           m->memory_bytes,
+           std::max(out.bound_seconds, m->lower_bound_seconds),
+           out.steps + m->steps.sweeps,
            m->status == solver::MemoryStatus::kDropped};
     return out;
   }
@@ -123,9 +126,8 @@ class MeshSearch {
         result_.reason = absl::StrCat("no layout of mesh ", MeshName(mesh), " is permitted");
         return absl::OkStatus();
       }
-      absl::StatusOr<Evaluated> e =
-          Evaluate(graph_, problem->ToStrategy(graph_, solved->plan), *search_.machine,
-                   search_.memory_limit_bytes);
+      absl::StatusOr<Evaluated> e = Evaluate(graph_, problem->ToStrategy(graph_, solved->plan),
+                                             *search_.machine, search_.memory_limit_bytes);
       if (!e.ok()) {
         result_.reason = std::string(e.status().message());
         return absl::OkStatus();

@@ -1,5 +1,5 @@
-// The inner search: the best layouts of one graph for a number of micro-batches, over meshes, within
-// a memory limit, judged by the timeline of the lowered Program.
+// The inner search: the best layouts of one graph for a number of micro-batches, over meshes,
+// within a memory limit, judged by the timeline of the lowered Program.
 #ifndef TANDEM_OPTIMIZER_SEARCH_LAYOUTS_H_
 #define TANDEM_OPTIMIZER_SEARCH_LAYOUTS_H_
 
@@ -24,11 +24,11 @@ struct LayoutSearch {
 };
 
 struct LayoutSearchResult {
-  std::optional<Evaluated> best;     // fits if anything did; else the one that needs least
-  std::vector<Evaluated> others;     // other meshes' plans, for re-use
-  double bound_seconds = 0;          // least over the meshes
+  std::optional<Evaluated> best;  // fits if anything did; else the one that needs least
+  std::vector<Evaluated> others;  // other meshes' plans, for re-use
+  double bound_seconds = 0;       // least over the meshes
   int64_t steps = 0;
-  std::string reason;                // why there is none
+  std::string reason;  // why there is none
 };
 
 // Lowers and simulates a strategy. `graph` must have its factors propagated.

@@ -53,8 +53,8 @@ Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_d
       return bias ? m.Op("linear", {in, w, p(name + ".bias", {to})}) : m.Op("matmul", {in, w});
     };
     auto split = [&](TensorId t) {
-      const TensorId r = m.Op(
-          "reshape", {t}, {{"shape", std::vector<int64_t>{batch, seq, heads, head_dim}}});
+      const TensorId r =
+          m.Op("reshape", {t}, {{"shape", std::vector<int64_t>{batch, seq, heads, head_dim}}});
       return m.Op("transpose", {r}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
     };
     const TensorId n1 =
@@ -81,8 +81,7 @@ Graph TransformerGraph(int64_t batch, int64_t seq, int64_t heads, int64_t head_d
 ProvedRuleSet TrustingRules() {
   std::vector<ProvedRuleSet::Entry> entries;
   for (const Rule& rule : BuiltinRules()) entries.push_back({rule, "trusted in tests"});
-  return ProvedRuleSet(std::move(entries),
-                       [](const OpInstance&, const SplitRow&) { return true; });
+  return ProvedRuleSet(std::move(entries), [](const OpInstance&, const SplitRow&) { return true; });
 }
 
 }  // namespace tandem

@@ -8,7 +8,7 @@ struct Row {
   int64_t bytes;
 };
 constexpr Row kRows[] = {
-    {DType::kF64, "fp64", 8}, {DType::kF32, "fp32", 4},  {DType::kTF32, "tf32", 4},
+    {DType::kF64, "fp64", 8},  {DType::kF32, "fp32", 4},  {DType::kTF32, "tf32", 4},
     {DType::kBF16, "bf16", 2}, {DType::kF16, "fp16", 2},  {DType::kI64, "int64", 8},
     {DType::kI32, "int32", 4}, {DType::kBool, "bool", 1},
 };

@@ -14,21 +14,29 @@
 namespace tandem {
 
 enum class ExprKind : uint8_t {
-  kNumber,   // number (also +-inf)
-  kVar,      // an index variable used as a value or inside an index; `ref` = loop variable
-  kSize,     // a size used as a value; `ref` = size
-  kAttr,     // an attribute by name (parsed text only; an instance holds numbers)
-  kRead,     // tensor `ref` at args[0..dims); each argument is an index expression or a kTuple.
-             // If has_else, the last argument is the value where an index is out of range.
-  kTuple,    // one index a factor of the dim, major to minor
-  kAdd, kSub, kMul, kDiv, kNeg,
-  kFloorDiv, kMod,                      // on integers, rounding to minus infinity
+  kNumber,  // number (also +-inf)
+  kVar,     // an index variable used as a value or inside an index; `ref` = loop variable
+  kSize,    // a size used as a value; `ref` = size
+  kAttr,    // an attribute by name (parsed text only; an instance holds numbers)
+  kRead,    // tensor `ref` at args[0..dims); each argument is an index expression or a kTuple.
+            // If has_else, the last argument is the value where an index is out of range.
+  kTuple,   // one index a factor of the dim, major to minor
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kNeg,
+  kFloorDiv,
+  kMod,      // on integers, rounding to minus infinity
   kCall,     // scalar function `name` of args: see ScalarFunctions() in op_parser.h
   kCompare,  // name is one of == != < <= > >=
-  kAnd, kOr, kNot,
-  kSelect,   // args: condition, then, otherwise
-  kReduce,   // name is sum, max, min, prod or argmax; `bound` are its loop variables; args[0] the body
-  kNoGrad,   // value of args[0], no gradient flows (must be justified: checked by differences)
+  kAnd,
+  kOr,
+  kNot,
+  kSelect,  // args: condition, then, otherwise
+  kReduce,  // name is sum, max, min, prod or argmax; `bound` are its loop variables; args[0] the
+            // body
+  kNoGrad,  // value of args[0], no gradient flows (must be justified: checked by differences)
 };
 
 // A loop variable together with what it ranges over. In parsed text `size` is a size or group name

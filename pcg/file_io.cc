@@ -37,9 +37,9 @@ absl::StatusOr<std::string> ReadRange(const std::string& path, int64_t offset, i
                                                    largest_bytes, " that one file may have"));
   }
   if (offset < 0 || offset > info.st_size || length > info.st_size - offset) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", info.st_size,
-                                                   " bytes; bytes ", offset, " to ",
-                                                   offset, " + ", length, " are wanted"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", info.st_size, " bytes; bytes ",
+                                                   offset, " to ", offset, " + ", length,
+                                                   " are wanted"));
   }
   std::string bytes(static_cast<size_t>(length), '\0');
   size_t done = 0;
@@ -72,8 +72,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t largest_by
   return ReadRange(path, 0, -1, largest_bytes);
 }
 
-absl::StatusOr<std::string> ReadFilePart(const std::string& path, int64_t offset,
-                                         int64_t length) {
+absl::StatusOr<std::string> ReadFilePart(const std::string& path, int64_t offset, int64_t length) {
   if (length < 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": negative length ", length));
   }

@@ -36,12 +36,12 @@ struct Tensor {
   DType dtype = DType::kF32;
   FactoredShape shape;
   TensorRole role = TensorRole::kActivation;
-  NodeId producer;              // invalid for sources
+  NodeId producer;  // invalid for sources
   int producer_output = 0;
-  std::vector<double> values;   // kConstant; also kParameter/kState when the file had them inside
-  std::string external;         // "file:offset:length" of weights not loaded, or ""
-  std::string initializer;      // how a run makes it when no values: "normal(0.02)", "constant(1)"
-  std::string note;             // what it was taken for, and why (models show)
+  std::vector<double> values;  // kConstant; also kParameter/kState when the file had them inside
+  std::string external;        // "file:offset:length" of weights not loaded, or ""
+  std::string initializer;     // how a run makes it when no values: "normal(0.02)", "constant(1)"
+  std::string note;            // what it was taken for, and why (models show)
   bool operator==(const Tensor&) const = default;
 };
 
@@ -52,8 +52,8 @@ struct Node {
   std::vector<TensorId> inputs;  // present inputs only; attribute "absent" lists missing ones
   std::vector<TensorId> outputs;
   Phase phase = Phase::kForward;
-  int block = -1;        // repeated region this belongs to (layer number), -1 = none
-  std::string origin;    // the rule or pass that made it, or "" (imported)
+  int block = -1;      // repeated region this belongs to (layer number), -1 = none
+  std::string origin;  // the rule or pass that made it, or "" (imported)
   bool operator==(const Node&) const = default;
 };
 
@@ -69,11 +69,11 @@ struct Graph {
   OperatorLibrary operators;
   std::vector<Tensor> tensors;
   std::vector<Node> nodes;
-  std::vector<TensorId> inputs;       // kInput and kStepInput, in order (model inputs, then labels)
-  std::vector<TensorId> outputs;      // the model's own outputs
-  std::optional<TensorId> loss;       // scalar, training graphs
-  std::vector<StateUpdate> updates;   // training graphs
-  int64_t batch = 0;                  // global batch the graph is built for; 0 = none
+  std::vector<TensorId> inputs;      // kInput and kStepInput, in order (model inputs, then labels)
+  std::vector<TensorId> outputs;     // the model's own outputs
+  std::optional<TensorId> loss;      // scalar, training graphs
+  std::vector<StateUpdate> updates;  // training graphs
+  int64_t batch = 0;                 // global batch the graph is built for; 0 = none
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }
   const Node& node(NodeId id) const { return nodes[id.index()]; }

@@ -24,7 +24,8 @@ class GraphBuilder {
                      const std::string& initializer = "normal(0.02)");
   TensorId State(const std::string& name, const std::vector<int64_t>& shape,
                  const std::string& initializer);
-  // First output of the operator. Attribute "absent" is set for optional inputs left out at the end.
+  // First output of the operator. Attribute "absent" is set for optional inputs left out at the
+  // end.
   TensorId Op(const std::string& op, const std::vector<TensorId>& inputs,
               Attributes attributes = {});
   // Named node; the block number is set on all nodes until the next call of Block.

@@ -76,8 +76,8 @@ absl::StatusOr<Tensor> TensorFromProto(const proto::Tensor& in, const std::strin
     tensor.shape = *std::move(factored);
   }
   if (!tensor.values.empty() && static_cast<int64_t>(tensor.values.size()) != elements) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": ", tensor.values.size(),
-                                                   " values for ", elements, " elements"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": ", tensor.values.size(), " values for ", elements, " elements"));
   }
   if (tensor.role == TensorRole::kConstant && tensor.values.empty()) {
     return absl::InvalidArgumentError(
@@ -128,8 +128,8 @@ class Reader {
     if (unknown.empty()) return absl::OkStatus();
     std::vector<std::string> parts;
     for (const auto& [op, entry] : unknown) {
-      parts.push_back(absl::StrCat("'", op, "' (", entry.first, " nodes, first '", entry.second,
-                                   "')"));
+      parts.push_back(
+          absl::StrCat("'", op, "' (", entry.first, " nodes, first '", entry.second, "')"));
     }
     return Error(absl::StrCat("unknown operators: ", absl::StrJoin(parts, ", "),
                               "; define them in `operators` as text (docs/operators.md)"));
@@ -366,11 +366,11 @@ absl::StatusOr<Attributes> AttributesFromProto(
     const google::protobuf::RepeatedPtrField<proto::Attribute>& in) {
   Attributes attributes;
   for (const proto::Attribute& entry : in) {
-    const int given = (entry.has_i() ? 1 : 0) + (entry.has_f() ? 1 : 0) +
-                      (entry.has_s() ? 1 : 0) + (entry.ints_size() > 0 ? 1 : 0);
+    const int given = (entry.has_i() ? 1 : 0) + (entry.has_f() ? 1 : 0) + (entry.has_s() ? 1 : 0) +
+                      (entry.ints_size() > 0 ? 1 : 0);
     if (entry.name().empty() || given > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "attribute '", entry.name(), "' needs a name and one of i, f, s and ints"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute '", entry.name(), "' needs a name and one of i, f, s and ints"));
     }
     AttrValue value = std::vector<int64_t>(entry.ints().begin(), entry.ints().end());
     if (entry.has_i()) value = entry.i();

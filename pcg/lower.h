@@ -1,6 +1,6 @@
-// Lowers a graph under a strategy to a Program. No hidden cleverness: every node becomes one kernel,
-// every layout change the steps of CheapestReshard, frees follow liveness. Backward and update
-// nodes are ordinary nodes.
+// Lowers a graph under a strategy to a Program. No hidden cleverness: every node becomes one
+// kernel, every layout change the steps of CheapestReshard, frees follow liveness. Backward and
+// update nodes are ordinary nodes.
 #ifndef TANDEM_PCG_LOWER_H_
 #define TANDEM_PCG_LOWER_H_
 

@@ -33,7 +33,7 @@ std::vector<int64_t> PlainShape(const FactoredShape& shape);
 int64_t ElementCount(const FactoredShape& shape);
 
 struct SizeVar {
-  std::string name;    // "n", or "n.1" for the second factor of n, "b.0" for a group's first dim
+  std::string name;  // "n", or "n.1" for the second factor of n, "b.0" for a group's first dim
   int64_t extent = 1;
   bool constant = false;  // fixed by the operator's text or an attribute; never split or symbolic
   ExprId definition;      // valid if the text defines it by a formula of other sizes (oh, ow)
@@ -85,8 +85,8 @@ struct OpInstance {
 
 // Applies `spec` to inputs of the given shapes. `present` inputs in signature order; a missing
 // optional input is given by the attribute "absent" (integer list of input positions), and is then
-// not in `inputs`. Factors of inputs that meet in one size are refined to their common refinement; a
-// dim whose factors contradict those of an earlier operand keeps them as sizes of its own, and is
+// not in `inputs`. Factors of inputs that meet in one size are refined to their common refinement;
+// a dim whose factors contradict those of an earlier operand keeps them as sizes of its own, and is
 // read at quotients and rests. So an operand's dims are never coarser than given. Errors say which
 // operand, dim and value disagree. Output shapes are ShapeOf(num_inputs + i).
 absl::StatusOr<OpInstance> Instantiate(const OpSpec& spec, const Attributes& attributes,

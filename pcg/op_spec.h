@@ -13,7 +13,8 @@
 //   3          a constant
 //   perm(d)..  (outputs) the group d permuted by the integer-list attribute perm
 //   oh = (h + 2*pad - k) / stride + 1     (outputs) a new size, defined by a formula
-//   n..=shape  (outputs) the dims given by the integer-list attribute shape (reshape, expand, fills)
+//   n..=shape  (outputs) the dims given by the integer-list attribute shape (reshape, expand,
+//   fills)
 // A group whose rank does not follow from the inputs' ranks is given by the attribute rank_<group>.
 #ifndef TANDEM_PCG_OP_SPEC_H_
 #define TANDEM_PCG_OP_SPEC_H_
@@ -34,14 +35,22 @@ using Attributes = std::map<std::string, AttrValue>;  // ordered: same bytes out
 enum class ElementKind : uint8_t { kFloat, kInt, kBool };
 
 struct DimSpec {
-  enum class Kind : uint8_t { kSize, kGroup, kTuple, kConstant, kPermutedGroup, kDefined, kShapeAttr };
+  enum class Kind : uint8_t {
+    kSize,
+    kGroup,
+    kTuple,
+    kConstant,
+    kPermutedGroup,
+    kDefined,
+    kShapeAttr
+  };
   Kind kind = Kind::kSize;
   std::string name;                // size or group
   std::vector<std::string> parts;  // kTuple: size names, major to minor
   int64_t constant = 0;
-  bool broadcast = false;          // followed by '?'
-  std::string attr;                // kPermutedGroup, kShapeAttr: the attribute
-  ExprId definition;               // kDefined: over sizes and attributes
+  bool broadcast = false;  // followed by '?'
+  std::string attr;        // kPermutedGroup, kShapeAttr: the attribute
+  ExprId definition;       // kDefined: over sizes and attributes
   bool operator==(const DimSpec&) const = default;
 };
 

@@ -39,16 +39,16 @@ absl::Status CheckAgainstGraph(const Program& program, const Graph& graph,
                                const std::string& file) {
   for (const Buffer& buffer : program.buffers) {
     if (buffer.tensor.value >= static_cast<int64_t>(graph.tensors.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file, ": buffer '", buffer.name, "' is of tensor ", buffer.tensor.value,
-                       " of ", graph.tensors.size()));
+      return absl::InvalidArgumentError(absl::StrCat(file, ": buffer '", buffer.name,
+                                                     "' is of tensor ", buffer.tensor.value, " of ",
+                                                     graph.tensors.size()));
     }
   }
   for (const Instruction& instruction : program.instructions) {
     if (instruction.node.value >= static_cast<int64_t>(graph.nodes.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file, ": instruction '", instruction.name, "' is of node ",
-                       instruction.node.value, " of ", graph.nodes.size()));
+      return absl::InvalidArgumentError(absl::StrCat(file, ": instruction '", instruction.name,
+                                                     "' is of node ", instruction.node.value,
+                                                     " of ", graph.nodes.size()));
     }
   }
   return absl::OkStatus();
@@ -56,8 +56,8 @@ absl::Status CheckAgainstGraph(const Program& program, const Graph& graph,
 
 absl::StatusOr<Plan> PlanFromProto(const proto::Plan& in, const std::string& file) {
   if (in.format() != kFormat) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file, ": plan format ", in.format(), "; this version reads format ", kFormat));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": plan format ", in.format(), "; this version reads format ", kFormat));
   }
   Plan plan;
   plan.model = in.model();

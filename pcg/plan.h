@@ -36,28 +36,28 @@ struct TrainingOptions {
 };
 
 struct Plan {
-  std::string model;            // as given
-  std::string machine;          // textproto of the machine, whole
+  std::string model;    // as given
+  std::string machine;  // textproto of the machine, whole
   TrainingOptions training;
-  Graph forward;                // F: the imported forward graph
-  Graph serial;                 // G0: training graph of F; the reference meaning
-  Graph pcg;                    // training graph of the rewritten forward graph F'
-  Graph rewritten_forward;      // F'
+  Graph forward;                       // F: the imported forward graph
+  Graph serial;                        // G0: training graph of F; the reference meaning
+  Graph pcg;                           // training graph of the rewritten forward graph F'
+  Graph rewritten_forward;             // F'
   std::vector<RuleApplication> rules;  // F -> F'
   Strategy strategy;
-  std::vector<Program> programs;       // one a class of devices
-  std::string summary_json;            // summary.json
+  std::vector<Program> programs;  // one a class of devices
+  std::string summary_json;       // summary.json
 };
 
-// Writes plan.pb (graphs, strategy, Programs), summary.json. Same plan, same bytes. The directory is
-// created; files are replaced atomically.
+// Writes plan.pb (graphs, strategy, Programs), summary.json. Same plan, same bytes. The directory
+// is created; files are replaced atomically.
 absl::Status WritePlan(const Plan& plan, const std::string& directory);
 absl::StatusOr<Plan> ReadPlan(const std::string& directory);
 
 // Protobuf forms for graphs (the protobuf model format) and text forms for people.
-absl::StatusOr<std::string> SerializeGraph(const Graph& graph);          // binary protobuf
+absl::StatusOr<std::string> SerializeGraph(const Graph& graph);  // binary protobuf
 absl::StatusOr<Graph> ParseGraph(const std::string& bytes, const std::string& file);
-absl::StatusOr<std::string> GraphToText(const Graph& graph);             // textproto
+absl::StatusOr<std::string> GraphToText(const Graph& graph);  // textproto
 absl::StatusOr<Graph> GraphFromText(const std::string& text, const std::string& file);
 absl::StatusOr<std::string> SerializeProgram(const Program& program);
 absl::StatusOr<Program> ParseProgram(const std::string& bytes, const std::string& file);

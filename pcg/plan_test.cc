@@ -3,11 +3,10 @@
 
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <random>
-
-#include <catch2/catch.hpp>
 
 #include "pcg/file_io.h"
 #include "pcg/lower.h"
@@ -164,8 +163,8 @@ TEST_CASE("wrong models are located") {
   CHECK(Has(ErrorOf(x + x), "two tensors are named 'x'"));
   CHECK(Has(ErrorOf("tensor { name: 'x' shape: [4, 0] role: INPUT }"), "dim of 0"));
   CHECK(Has(ErrorOf("tensor { name: 'x' shape: [-3] role: INPUT }"), "dim of -3"));
-  CHECK(Has(ErrorOf("tensor { name: 'x' shape: [4000000000, 4000000000, 4] role: INPUT }"),
-            "2^62"));
+  CHECK(
+      Has(ErrorOf("tensor { name: 'x' shape: [4000000000, 4000000000, 4] role: INPUT }"), "2^62"));
   CHECK(Has(ErrorOf(x + "node { name: 'n' op: 'add' input: ['x', 'y'] }"), "no tensor 'y'"));
   CHECK(Has(ErrorOf(x + "node { name: 'n' op: 'add' input: ['x', 'm'] }\n"
                         "node { name: 'm' op: 'relu' input: 'n' }"),

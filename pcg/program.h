@@ -46,8 +46,8 @@ struct Instruction {
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
   // kKernel
-  NodeId node;                              // of the PCG
-  std::string op;                           // repeated, so that the Program reads alone
+  NodeId node;     // of the PCG
+  std::string op;  // repeated, so that the Program reads alone
   Attributes attributes;
   std::vector<std::vector<int>> size_axes;  // per size of the node's instance: mesh axes, ascending
   // steps
@@ -57,9 +57,10 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-// Instructions [loop_begin, loop_end) run once a micro-batch; what is before and after, once a step.
-// Without a temporal axis the loop is empty. Every buffer that is neither a source, an output, the
-// loss nor stored is freed exactly once: inside the loop if it was made there by anything but kLoop.
+// Instructions [loop_begin, loop_end) run once a micro-batch; what is before and after, once a
+// step. Without a temporal axis the loop is empty. Every buffer that is neither a source, an
+// output, the loss nor stored is freed exactly once: inside the loop if it was made there by
+// anything but kLoop.
 struct Program {
   Mesh mesh;
   std::vector<int64_t> devices;  // the class

@@ -37,9 +37,9 @@ absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& in, const std::string& whe
   for (int i = 0; i < in.axis_size(); ++i) {
     const proto::MeshAxis& axis = in.axis(i);
     if (axis.extent() < 1 || axis.extent() > kMostDevices / product) {
-      return Bad(where, absl::StrCat("mesh axis '", axis.name(), "' of extent ", axis.extent(),
-                                     "; extents are at least 1, all together at most ",
-                                     kMostDevices));
+      return Bad(where,
+                 absl::StrCat("mesh axis '", axis.name(), "' of extent ", axis.extent(),
+                              "; extents are at least 1, all together at most ", kMostDevices));
     }
     product *= axis.extent();
     if (axis.temporal() && i + 1 != in.axis_size()) {
@@ -87,9 +87,8 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& in, const Mesh& mesh
       case proto::Placement::SPLIT: {
         const bool in_range =
             entry.dim() >= 0 && entry.factor() >= 0 &&
-            (shape == nullptr ||
-             (entry.dim() < static_cast<int>(shape->size()) &&
-              entry.factor() < static_cast<int>((*shape)[entry.dim()].size())));
+            (shape == nullptr || (entry.dim() < static_cast<int>(shape->size()) &&
+                                  entry.factor() < static_cast<int>((*shape)[entry.dim()].size())));
         if (!in_range) {
           return Bad(where, absl::StrCat("split of factor ", entry.factor(), " of dim ",
                                          entry.dim(), ", which does not exist"));
@@ -146,8 +145,8 @@ class Reader {
 
   absl::StatusOr<Program> Read() {
     if (in_.has_format() && in_.format() != kFormat) {
-      return Bad(file_, absl::StrCat("Program format ", in_.format(), "; this version reads ",
-                                     kFormat));
+      return Bad(file_,
+                 absl::StrCat("Program format ", in_.format(), "; this version reads ", kFormat));
     }
     auto mesh = MeshFromProto(in_.mesh(), file_);
     if (!mesh.ok()) return mesh.status();
@@ -190,8 +189,8 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadIds(const google::protobuf::RepeatedField<int32_t>& in,
-                       const std::string& where, std::vector<BufferId>* out) const {
+  absl::Status ReadIds(const google::protobuf::RepeatedField<int32_t>& in, const std::string& where,
+                       std::vector<BufferId>* out) const {
     for (int32_t id : in) {
       if (id < 0 || id >= static_cast<int64_t>(program_.buffers.size())) {
         return Bad(where, absl::StrCat("buffer ", id, " of ", program_.buffers.size()));
@@ -215,8 +214,8 @@ class Reader {
   }
 
   absl::Status ReadInstruction(const proto::Instruction& in) {
-    const std::string where = absl::StrCat(file_, ": instruction ", program_.instructions.size(),
-                                           " '", in.name(), "'");
+    const std::string where =
+        absl::StrCat(file_, ": instruction ", program_.instructions.size(), " '", in.name(), "'");
     Instruction instruction;
     instruction.kind = static_cast<InstructionKind>(in.kind());
     instruction.name = in.name();
@@ -292,8 +291,8 @@ absl::StatusOr<Strategy> StrategyFromProto(const proto::Strategy& in, const Grap
   if (in.node_size() != static_cast<int>(graph.nodes.size()) ||
       (in.source_size() != 0 && in.source_size() != static_cast<int>(graph.tensors.size()))) {
     return Bad(file, absl::StrCat("a strategy for ", in.node_size(), " nodes and ",
-                                  in.source_size(), " tensors; the graph has ",
-                                  graph.nodes.size(), " and ", graph.tensors.size()));
+                                  in.source_size(), " tensors; the graph has ", graph.nodes.size(),
+                                  " and ", graph.tensors.size()));
   }
   for (int i = 0; i < in.node_size(); ++i) {
     const auto& rows = in.node(i).row();
@@ -325,9 +324,8 @@ absl::StatusOr<Strategy> StrategyFromProto(const proto::Strategy& in, const Grap
     auto layout = LayoutFromProto(relay.layout(), strategy.mesh, &tensor.shape,
                                   absl::StrCat(file, ": relay of '", tensor.name, "'"));
     if (!layout.ok()) return layout.status();
-    strategy.relays.push_back(
-        {TensorId(relay.tensor()), static_cast<Phase>(relay.phase()), *std::move(layout),
-         relay.before_loop()});
+    strategy.relays.push_back({TensorId(relay.tensor()), static_cast<Phase>(relay.phase()),
+                               *std::move(layout), relay.before_loop()});
   }
   return strategy;
 }

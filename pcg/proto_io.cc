@@ -108,10 +108,9 @@ absl::Status FromText(const std::string& text, const std::string& file, Message*
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(100);
   if (!parser.ParseFromString(text, message)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ":", errors.message().empty() ? "1:1: not a text protobuf"
-                                                         : errors.message(),
-                     "; see docs/formats.md for the fields"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ":", errors.message().empty() ? "1:1: not a text protobuf" : errors.message(),
+        "; see docs/formats.md for the fields"));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// Protobuf messages from and to bytes and text, with our errors: located, nothing printed on stderr,
-// and nothing silently ignored (an unknown field is corruption or a newer version).
+// Protobuf messages from and to bytes and text, with our errors: located, nothing printed on
+// stderr, and nothing silently ignored (an unknown field is corruption or a newer version).
 #ifndef TANDEM_PCG_PROTO_IO_H_
 #define TANDEM_PCG_PROTO_IO_H_
 

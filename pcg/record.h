@@ -15,7 +15,7 @@ struct Span {
   std::string name;
   std::string category;  // kernel kind or collective kind
   Stream stream = Stream::kCompute;
-  int level = 0;         // kCommunication: 0 inside a node, 1 across nodes
+  int level = 0;  // kCommunication: 0 inside a node, 1 across nodes
   int64_t device = 0;
   int instruction = -1;  // in the Program
   int micro_batch = 0;

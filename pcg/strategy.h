@@ -1,6 +1,7 @@
-// How a graph is distributed: for every node, the row of its factor table that each mesh axis takes;
-// for every source tensor, its stored layout. Tensors' layouts follow: an activation lies as its
-// producer leaves it; an edge whose reader wants another layout becomes collectives (reshard.h).
+// How a graph is distributed: for every node, the row of its factor table that each mesh axis
+// takes; for every source tensor, its stored layout. Tensors' layouts follow: an activation lies as
+// its producer leaves it; an edge whose reader wants another layout becomes collectives
+// (reshard.h).
 #ifndef TANDEM_PCG_STRATEGY_H_
 #define TANDEM_PCG_STRATEGY_H_
 
@@ -21,16 +22,16 @@ struct NodeStrategy {
 
 struct Strategy {
   Mesh mesh;
-  std::vector<NodeStrategy> nodes;     // by NodeId
-  std::vector<Layout> sources;         // by TensorId; meaningful for sources only
+  std::vector<NodeStrategy> nodes;  // by NodeId
+  std::vector<Layout> sources;      // by TensorId; meaningful for sources only
   // A relay: the tensor is first brought to this layout once, and its readers of that phase take it
   // from there. At most one a (tensor, phase); several readers share one gather.
   struct Relay {
     TensorId tensor;
     Phase phase = Phase::kForward;
     Layout layout;
-    // Of a tensor that is known before the loop over micro-batches: made there once and kept, instead
-    // of once a micro-batch just before its first reader.
+    // Of a tensor that is known before the loop over micro-batches: made there once and kept,
+    // instead of once a micro-batch just before its first reader.
     bool before_loop = false;
     bool operator==(const Relay&) const = default;
   };

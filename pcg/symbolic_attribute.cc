@@ -67,8 +67,8 @@ class Parser {
     ExprNode node;
     if (std::isalpha(static_cast<unsigned char>(text_[pos_])) != 0 || text_[pos_] == '_') {
       const size_t start = pos_;
-      while (pos_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[pos_])) != 0 ||
-                                     text_[pos_] == '_')) {
+      while (pos_ < text_.size() &&
+             (std::isalnum(static_cast<unsigned char>(text_[pos_])) != 0 || text_[pos_] == '_')) {
         ++pos_;
       }
       node.kind = ExprKind::kAttr;

@@ -1,5 +1,5 @@
-// Attributes that stay symbols. A rule is proved for all values of its variables, so its graphs carry
-// attribute strings "$<expression>=<value>": the expression (names, numbers, + - * / and
+// Attributes that stay symbols. A rule is proved for all values of its variables, so its graphs
+// carry attribute strings "$<expression>=<value>": the expression (names, numbers, + - * / and
 // parentheses) is what the attribute means, the value a representative for shape inference.
 // Instances hold the expression, its names as kAttr nodes.
 #ifndef TANDEM_PCG_SYMBOLIC_ATTRIBUTE_H_

@@ -63,8 +63,7 @@ class BufferPool {
 
   // Memory that is in use beside the blocks (scratch of a kernel).
   void NoteScratch(int64_t elements) {
-    peak_bytes_ =
-        std::max(peak_bytes_, live_bytes_ + elements * static_cast<int64_t>(sizeof(T)));
+    peak_bytes_ = std::max(peak_bytes_, live_bytes_ + elements * static_cast<int64_t>(sizeof(T)));
   }
 
   int64_t live_bytes() const { return live_bytes_; }

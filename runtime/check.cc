@@ -18,8 +18,7 @@ void Note(Comparison& comparison, double value, double expected, Where where) {
   double difference = std::abs(value - expected);
   if (value == expected) difference = 0;  // infinities
   if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
-  const double scaled =
-      std::isinf(difference) ? difference : difference / (1 + std::abs(expected));
+  const double scaled = std::isinf(difference) ? difference : difference / (1 + std::abs(expected));
   comparison.max_abs_difference = std::max(comparison.max_abs_difference, difference);
   comparison.equal &= scaled <= kCheckTolerance;
   if (comparison.worst.empty() || scaled > comparison.max_scaled_difference) {
@@ -28,18 +27,17 @@ void Note(Comparison& comparison, double value, double expected, Where where) {
   }
 }
 
-absl::Status ComparePiece(Comparison& comparison, const std::string& name,
-                          const ResultPiece& piece, const HostTensor& expected) {
+absl::Status ComparePiece(Comparison& comparison, const std::string& name, const ResultPiece& piece,
+                          const HostTensor& expected) {
   for (size_t i = 0; i < piece.values.size(); ++i) {
     const auto at = static_cast<size_t>(piece.indices[i]);
     if (at >= expected.data.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", name, "' has an element ", at, ", the expected value only ",
-                       expected.data.size(), " elements (", absl::StrJoin(expected.shape, "x"), ")"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", name, "' has an element ", at, ", the expected value only ", expected.data.size(),
+          " elements (", absl::StrJoin(expected.shape, "x"), ")"));
     }
-    Note(comparison, piece.values[i], expected.data[at], [&] {
-      return absl::StrCat("'", name, "'[", at, "] on rank ", piece.rank);
-    });
+    Note(comparison, piece.values[i], expected.data[at],
+         [&] { return absl::StrCat("'", name, "'[", at, "] on rank ", piece.rank); });
   }
   return absl::OkStatus();
 }
@@ -85,9 +83,8 @@ absl::StatusOr<Comparison> CompareWithSerial(const Graph& graph, const Execution
                                              const SerialRun& serial) {
   Comparison comparison;
   if (result.losses.size() != serial.losses.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the run has ", result.losses.size(),
-                                                   " losses, the serial one ",
-                                                   serial.losses.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the run has ", result.losses.size(), " losses, the serial one ", serial.losses.size()));
   }
   for (size_t s = 0; s < serial.losses.size(); ++s) {
     Note(comparison, result.losses[s], serial.losses[s],
@@ -98,9 +95,8 @@ absl::StatusOr<Comparison> CompareWithSerial(const Graph& graph, const Execution
     outputs[static_cast<int>(k)] = serial.outputs[k];
   }
   if (graph.outputs.size() != serial.outputs.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the run has ", graph.outputs.size(),
-                                                   " outputs, the serial one ",
-                                                   serial.outputs.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the run has ", graph.outputs.size(), " outputs, the serial one ", serial.outputs.size()));
   }
   std::set<std::string> seen;
   for (const ResultPiece& piece : result.outputs) {
@@ -137,10 +133,9 @@ absl::StatusOr<Comparison> CompareOutputs(const Graph& graph, const ExecutionRes
     const TensorId output = graph.outputs.at(static_cast<size_t>(k));
     const Tensor& tensor = graph.tensor(output);
     if (PlainShape(tensor.shape) != value.shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("output_", k, ".pb has shape ", absl::StrJoin(value.shape, "x"),
-                       ", the model's '", tensor.name, "' is ",
-                       absl::StrJoin(PlainShape(tensor.shape), "x")));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "output_", k, ".pb has shape ", absl::StrJoin(value.shape, "x"), ", the model's '",
+          tensor.name, "' is ", absl::StrJoin(PlainShape(tensor.shape), "x")));
     }
     for (const ResultPiece& piece : result.first_outputs) {
       if (piece.tensor != output) continue;

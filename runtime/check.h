@@ -29,11 +29,11 @@ absl::StatusOr<SerialRun> RunSerially(const Graph& graph, const Sources& sources
 constexpr double kCheckTolerance = 1e-10;
 
 struct Comparison {
-  double max_abs_difference = 0;   // infinite where one of the two is not a number
+  double max_abs_difference = 0;     // infinite where one of the two is not a number
   double max_scaled_difference = 0;  // |a - b| / (1 + |b|)
   bool equal = true;
-  std::string worst;               // "w1[17] on rank 2: 0.5, serially 0.25"
-  int64_t compared = 0;            // values
+  std::string worst;     // "w1[17] on rank 2: 0.5, serially 0.25"
+  int64_t compared = 0;  // values
 };
 
 // Every rank's copy of every piece is compared. `graph`: of the execution. A state that the serial

@@ -25,9 +25,9 @@ OpInstance HoistContractions(const OpInstance& op, bool keep_convolutions);
 // t[target vars] = sum(k) a[...] * b[...] with plain indices. Each variable is in two or three of
 // the tensors.
 struct GemmEquation {
-  int out = -1, a = -1, b = -1;                 // tensors
-  std::vector<int> out_vars, a_vars, b_vars;    // per (dim, factor); -1: the index is 0
-  std::vector<int> batch, m, n, k;              // variables: in all; in a; in b; summed over
+  int out = -1, a = -1, b = -1;               // tensors
+  std::vector<int> out_vars, a_vars, b_vars;  // per (dim, factor); -1: the index is 0
+  std::vector<int> batch, m, n, k;            // variables: in all; in a; in b; summed over
 };
 std::optional<GemmEquation> AsGemm(const OpInstance& op, const InstanceEquation& equation);
 
@@ -39,14 +39,14 @@ struct Window {
   int64_t stride = 1, dilation = 1, pad = 0;
 };
 
-// y[batch, group, out, y...] = sum(in, tap...) x[batch, group, in, window] * f[group, out, in, tap],
-// read in one of three directions: the target is y, x (data gradient) or f (filter gradient).
+// y[batch, group, out, y...] = sum(in, tap...) x[batch, group, in, window] * f[group, out, in,
+// tap], read in one of three directions: the target is y, x (data gradient) or f (filter gradient).
 struct ConvolutionEquation {
   enum class Target : uint8_t { kY, kX, kF };
   Target target = Target::kY;
-  int x = -1, f = -1, y = -1;                  // tensors
-  std::vector<int> x_vars, f_vars, y_vars;     // per (dim, factor); in x, -1 at window positions
-  std::vector<int> batch, group, in, out;      // variables
+  int x = -1, f = -1, y = -1;               // tensors
+  std::vector<int> x_vars, f_vars, y_vars;  // per (dim, factor); in x, -1 at window positions
+  std::vector<int> batch, group, in, out;   // variables
   std::vector<Window> windows;
 };
 std::optional<ConvolutionEquation> AsConvolution(const OpInstance& op,

@@ -61,7 +61,8 @@ TEST_CASE("What surrounds a contraction comes before and after it") {
   CHECK(Shape(Builtin("attention", {q, q, q, {{3}, {3}}}, {{"scale", 0.5}})) == "gllllgl");
 }
 
-TEST_CASE("No contraction: sums of one operand, row-wise products, tests of values, other combiners") {
+TEST_CASE(
+    "No contraction: sums of one operand, row-wise products, tests of values, other combiners") {
   CHECK(Shape(Builtin("softmax", {{{4}, {5}}}, {{"rank_c", int64_t{0}}})) == "llll");
   CHECK(Shape(Builtin("layer_norm", {{{4}, {5}}, {{5}}, {{5}}})) == "llll");
   CHECK(Shape(Builtin("embedding", {{{4}}, {{7}, {5}}})) == "l");
@@ -81,8 +82,10 @@ TEST_CASE("No contraction: sums of one operand, row-wise products, tests of valu
 }
 
 const std::vector<FactoredShape> kConvInputs = {{{2}, {6}, {9}, {8}}, {{4}, {3}, {3}, {2}}};
-const Attributes kConvAttributes = {{"stride_h", int64_t{2}}, {"pad_top", int64_t{1}},
-                                    {"dilation_w", int64_t{2}}, {"absent", std::vector<int64_t>{2}}};
+const Attributes kConvAttributes = {{"stride_h", int64_t{2}},
+                                    {"pad_top", int64_t{1}},
+                                    {"dilation_w", int64_t{2}},
+                                    {"absent", std::vector<int64_t>{2}}};
 
 TEST_CASE("A convolution is kept for the library, or becomes a contraction of windows") {
   const OpInstance conv = Builtin("conv2d", kConvInputs, kConvAttributes);
@@ -126,9 +129,8 @@ TEST_CASE("Both gradients of a convolution are recognised by their structure") {
   CHECK(Shape(data, true) == "c");
   CHECK(Shape(data, false) == "gl");
 
-  const OpInstance filter =
-      Make(kFilterGradient, {{{2}, {2, 3}, {9}}, {{2}, {2, 4}, {5}}},
-           {{"g", int64_t{2}}, {"taps", int64_t{3}}});
+  const OpInstance filter = Make(kFilterGradient, {{{2}, {2, 3}, {9}}, {{2}, {2, 4}, {5}}},
+                                 {{"g", int64_t{2}}, {"taps", int64_t{3}}});
   const auto dw = AsConvolution(filter, filter.equations[0]);
   REQUIRE(dw.has_value());
   CHECK(dw->target == ConvolutionEquation::Target::kF);
@@ -138,11 +140,14 @@ TEST_CASE("Both gradients of a convolution are recognised by their structure") {
   CHECK(Shape(filter, false) == "lg");
 }
 
-TEST_CASE("Windows that are no convolution: another value outside, the same variable twice, pooling") {
+TEST_CASE(
+    "Windows that are no convolution: another value outside, the same variable twice, pooling") {
   const auto conv = [](const std::string& body) {
-    const OpInstance op = Make("operator f(x[n, c, h], w[k, c, r]; length) -> out[n, k, y = length] {"
-                               "out[b, o, p] = " + body + " }",
-                               {{{2}, {3}, {9}}, {{4}, {3}, {3}}}, {{"length", int64_t{9}}});
+    const OpInstance op = Make(
+        "operator f(x[n, c, h], w[k, c, r]; length) -> out[n, k, y = length] {"
+        "out[b, o, p] = " +
+            body + " }",
+        {{{2}, {3}, {9}}, {{4}, {3}, {3}}}, {{"length", int64_t{9}}});
     return AsConvolution(op, op.equations[0]).has_value();
   };
   CHECK(conv("sum(i: c, t: r) (x[b, i, p + t - 1] else 0) * w[o, i, t]"));

@@ -66,8 +66,8 @@ class OneDnnConv : public ConvKernel {
       x_strides.push_back(d.x_stride), f_strides.push_back(d.tap_stride);
       y_strides.push_back(d.y_stride);
       strides.push_back(d.stride), dilations.push_back(d.dilation - 1), low.push_back(d.pad);
-      high.push_back(std::max<int64_t>(
-          0, (d.y - 1) * d.stride + (d.taps - 1) * d.dilation + 1 - d.pad - d.x));
+      high.push_back(
+          std::max<int64_t>(0, (d.y - 1) * d.stride + (d.taps - 1) * d.dilation + 1 - d.pad - d.x));
     }
     const auto type = dnnl::memory::data_type::f32;
     const auto any = [&](const Dims& dims) {

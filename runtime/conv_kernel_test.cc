@@ -81,7 +81,9 @@ TEST_CASE("Convolutions and both gradients, with strides, pads, dilation and gro
     for (auto& buffer : buffers) {
       for (float& v : buffer) v = value(random);
     }
-    const size_t written = target == ConvShape::Target::kY ? 2 : target == ConvShape::Target::kX ? 0 : 1;
+    const size_t written = target == ConvShape::Target::kY   ? 2
+                           : target == ConvShape::Target::kX ? 0
+                                                             : 1;
     std::vector<double> expected(buffers[written].size(), 0);
     c.ForEach([&](size_t x, size_t f, size_t y) {
       const size_t at[3] = {x, f, y};

@@ -18,10 +18,10 @@ struct RunData {
 };
 
 // FOLDER/input_K.pb in the order of the inputs of `forward` (step inputs not counted),
-// FOLDER/labels.pb for the input "labels" of `training`, FOLDER/output_K.pb; each an ONNX TensorProto.
-// FOLDER may also be a case's folder: test_data_set_0 inside it is then taken, and labels.pb is
-// looked for beside the data set, too. Errors name the file: unreadable, of a kind that is not read,
-// not matching its own dims, an input missing or too many.
+// FOLDER/labels.pb for the input "labels" of `training`, FOLDER/output_K.pb; each an ONNX
+// TensorProto. FOLDER may also be a case's folder: test_data_set_0 inside it is then taken, and
+// labels.pb is looked for beside the data set, too. Errors name the file: unreadable, of a kind
+// that is not read, not matching its own dims, an input missing or too many.
 absl::StatusOr<RunData> ReadRunData(const std::string& folder, const Graph& forward,
                                     const Graph& training);
 

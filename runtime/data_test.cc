@@ -20,8 +20,8 @@ onnx::TensorProto Raw(int type, const std::vector<int64_t>& dims, const std::vec
   onnx::TensorProto proto;
   proto.set_data_type(type);
   for (int64_t d : dims) proto.add_dims(d);
-  proto.set_raw_data(std::string(reinterpret_cast<const char*>(values.data()),
-                                 values.size() * sizeof(T)));
+  proto.set_raw_data(
+      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
   return proto;
 }
 
@@ -65,24 +65,26 @@ TEST_CASE("Element types and both places of values") {
   list.add_dims(2);
   list.add_float_data(1), list.add_float_data(-2);
   CHECK(values(list) == expected);
-  CHECK(Must(ParseTensorProto(Raw<float>(P::FLOAT, {}, {3}).SerializeAsString(), "f")).shape.empty());
+  CHECK(
+      Must(ParseTensorProto(Raw<float>(P::FLOAT, {}, {3}).SerializeAsString(), "f")).shape.empty());
 }
 
 TEST_CASE("Damaged and unreadable tensors are errors that name the file") {
   using P = onnx::TensorProto;
   const auto refuses = [](const std::string& bytes) {
     const auto parsed = ParseTensorProto(bytes, "folder/input_0.pb");
-    return !parsed.ok() &&
-           std::string(parsed.status().message()).find("folder/input_0.pb") == 0;
+    return !parsed.ok() && std::string(parsed.status().message()).find("folder/input_0.pb") == 0;
   };
   CHECK(refuses(Raw<float>(P::FLOAT, {3}, {1, 2}).SerializeAsString()));
   CHECK(refuses(Raw<float>(P::FLOAT, {-1}, {1}).SerializeAsString()));
-  CHECK(refuses(Raw<float>(P::FLOAT, {int64_t{1} << 33, int64_t{1} << 33}, {1}).SerializeAsString()));
+  CHECK(
+      refuses(Raw<float>(P::FLOAT, {int64_t{1} << 33, int64_t{1} << 33}, {1}).SerializeAsString()));
   CHECK(refuses(Raw<float>(P::STRING, {1}, {1}).SerializeAsString()));
   P external = Raw<float>(P::FLOAT, {1}, {1});
   external.set_data_location(P::EXTERNAL);
   CHECK(refuses(external.SerializeAsString()));
-  const std::string good = Raw<float>(P::FLOAT, {64}, std::vector<float>(64, 1)).SerializeAsString();
+  const std::string good =
+      Raw<float>(P::FLOAT, {64}, std::vector<float>(64, 1)).SerializeAsString();
   for (size_t size = 1; size < good.size(); ++size) CHECK(refuses(good.substr(0, size)));
   // Random bytes: an error or a tensor, never a crash.
   std::mt19937 random(1);

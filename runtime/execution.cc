@@ -20,8 +20,7 @@ namespace tandem {
 namespace {
 
 double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
@@ -193,11 +192,10 @@ class Run {
       append(all.states, mine.states);
       append(all.record.spans, mine.record.spans);
     }
-    std::stable_sort(all.record.spans.begin(), all.record.spans.end(),
-                     [](const Span& a, const Span& b) {
-                       return std::tie(a.start_seconds, a.stream) <
-                              std::tie(b.start_seconds, b.stream);
-                     });
+    std::stable_sort(
+        all.record.spans.begin(), all.record.spans.end(), [](const Span& a, const Span& b) {
+          return std::tie(a.start_seconds, a.stream) < std::tie(b.start_seconds, b.stream);
+        });
     if (!all.step_seconds.empty()) all.record.step_seconds = all.step_seconds.back();
     return all;
   }
@@ -217,7 +215,8 @@ class Run {
 absl::StatusOr<ExecutionResult> Execute(const Graph& graph, const std::vector<Program>& programs,
                                         const Sources& sources, const ExecutionOptions& options) {
   if (options.steps < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("steps is ", options.steps, "; give at least 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps is ", options.steps, "; give at least 1"));
   }
   if (options.dtype == DType::kF64) {
     return Run<double>(graph, programs, sources, options).Execute();

@@ -24,7 +24,8 @@ struct ExecutionOptions {
   double timeout_seconds = 300;  // longest wait for another rank
   bool keep_results = false;     // bring back outputs and states
   bool record = false;           // spans of the last step
-  // Before each instruction of a rank; step 0 is preparation. For tests: a rank that fails or hangs.
+  // Before each instruction of a rank; step 0 is preparation. For tests: a rank that fails or
+  // hangs.
   std::function<absl::Status(int rank, int64_t step, int instruction)> before_instruction;
 };
 
@@ -37,17 +38,18 @@ struct ResultPiece {
 };
 
 struct ExecutionResult {
-  std::vector<double> losses;              // by step, before the step's update; empty without a loss
+  std::vector<double> losses;  // by step, before the step's update; empty without a loss
   std::vector<ResultPiece> first_outputs;  // after step 1
   std::vector<ResultPiece> outputs;        // after the last step
   std::vector<ResultPiece> states;         // stored values after the last step
   std::vector<double> step_seconds;        // by step, of the slowest rank
   double prepare_seconds = 0;
-  std::vector<int64_t> peak_bytes;         // by rank
+  std::vector<int64_t> peak_bytes;  // by rank
   Record record;
 };
 
-// Errors name the rank and the instruction. Every device of the mesh must be in exactly one Program.
+// Errors name the rank and the instruction. Every device of the mesh must be in exactly one
+// Program.
 absl::StatusOr<ExecutionResult> Execute(const Graph& graph, const std::vector<Program>& programs,
                                         const Sources& sources, const ExecutionOptions& options);
 

@@ -30,9 +30,8 @@ absl::Status CallGemm(bool a_transposed, bool b_transposed, int64_t m, int64_t n
 absl::Status CallGemm(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
                       const float* a, int64_t lda, const float* b, int64_t ldb, float beta,
                       float* c, int64_t ldc) {
-  const dnnl_status_t status =
-      dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb,
-                 beta, c, ldc);
+  const dnnl_status_t status = dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n,
+                                          k, 1.0f, a, lda, b, ldb, beta, c, ldc);
   if (status == dnnl_success) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("oneDNN's sgemm of ", m, " x ", n, " x ", k,
                                           " returned status ", static_cast<int>(status)));

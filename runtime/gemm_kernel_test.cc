@@ -14,7 +14,9 @@ struct RandomGemm {
   int64_t elements[3] = {1, 1, 1};
   explicit RandomGemm(unsigned seed) {
     std::mt19937 random(seed);
-    const auto pick = [&](int n) { return static_cast<int64_t>(random() % static_cast<unsigned>(n)); };
+    const auto pick = [&](int n) {
+      return static_cast<int64_t>(random() % static_cast<unsigned>(n));
+    };
     std::vector<Axis>* classes[4] = {&shape.batch, &shape.m, &shape.n, &shape.k};
     const int most = seed % 3 == 0 ? 40 : 5;
     for (auto* axes : classes) {
@@ -81,7 +83,8 @@ Axis Moves(int64_t extent, int64_t a, int64_t b, int64_t c) { return {extent, {a
 
 TEST_CASE("Operands that the library reads are used in place, in one call") {
   SECTION("plain") {
-    const GemmKernel<float> kernel({{}, {Moves(8, 16, 0, 4)}, {Moves(4, 0, 1, 1)}, {Moves(16, 1, 4, 0)}});
+    const GemmKernel<float> kernel(
+        {{}, {Moves(8, 16, 0, 4)}, {Moves(4, 0, 1, 1)}, {Moves(16, 1, 4, 0)}});
     CHECK(kernel.packed().empty());
     CHECK(kernel.calls() == 1);
   }
@@ -94,7 +97,8 @@ TEST_CASE("Operands that the library reads are used in place, in one call") {
     CHECK(kernel.calls() == 1);
   }
   SECTION("written by columns") {
-    const GemmKernel<double> kernel({{}, {Moves(8, 16, 0, 1)}, {Moves(4, 0, 1, 8)}, {Moves(16, 1, 4, 0)}});
+    const GemmKernel<double> kernel(
+        {{}, {Moves(8, 16, 0, 1)}, {Moves(4, 0, 1, 8)}, {Moves(16, 1, 4, 0)}});
     CHECK(kernel.packed().empty());
   }
   SECTION("heads between rows and columns: one call a head") {
@@ -109,7 +113,8 @@ TEST_CASE("Operands that the library reads are used in place, in one call") {
 
 TEST_CASE("What a library cannot read is copied first") {
   // Every other element of a.
-  const GemmKernel<float> kernel({{}, {Moves(8, 32, 0, 4)}, {Moves(4, 0, 1, 1)}, {Moves(16, 2, 4, 0)}});
+  const GemmKernel<float> kernel(
+      {{}, {Moves(8, 32, 0, 4)}, {Moves(4, 0, 1, 1)}, {Moves(16, 2, 4, 0)}});
   CHECK(kernel.packed() == "a");
   // Tiny blocks between outer axes: all copied into one matrix each.
   const GemmKernel<float> tiny({{},

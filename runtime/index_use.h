@@ -1,5 +1,5 @@
-// Where an instance uses an index as a number, not only to find an element: there, and only there, a
-// piece's place in the whole changes what its kernel does.
+// Where an instance uses an index as a number, not only to find an element: there, and only there,
+// a piece's place in the whole changes what its kernel does.
 #ifndef TANDEM_RUNTIME_INDEX_USE_H_
 #define TANDEM_RUNTIME_INDEX_USE_H_
 

@@ -61,9 +61,10 @@ GemmShape ShapeOf(const GemmEquation& gemm, const Strides& strides) {
   const auto axes = [&](const std::vector<int>& vars) {
     std::vector<Axis> result;
     for (int v : vars) {
-      result.push_back({strides.Extent(v),
-                        {strides.OfVar(gemm.a, gemm.a_vars, v), strides.OfVar(gemm.b, gemm.b_vars, v),
-                         strides.OfVar(gemm.out, gemm.out_vars, v)}});
+      result.push_back(
+          {strides.Extent(v),
+           {strides.OfVar(gemm.a, gemm.a_vars, v), strides.OfVar(gemm.b, gemm.b_vars, v),
+            strides.OfVar(gemm.out, gemm.out_vars, v)}});
     }
     return result;
   };
@@ -227,12 +228,12 @@ class StagedKernel : public Kernel<T> {
     for (Stage& stage : stages_) {
       absl::Status status;
       if (stage.gemm != nullptr) {
-        status = stage.gemm->Run(data(stage.inputs[0]), data(stage.inputs[1]),
-                                 data(stage.outputs[0]));
+        status =
+            stage.gemm->Run(data(stage.inputs[0]), data(stage.inputs[1]), data(stage.outputs[0]));
       } else if (stage.conv != nullptr) {
         if constexpr (std::is_same_v<T, float>) {
-          status = stage.conv->Run(data(stage.inputs[0]), data(stage.inputs[1]),
-                                   data(stage.inputs[2]));
+          status =
+              stage.conv->Run(data(stage.inputs[0]), data(stage.inputs[1]), data(stage.inputs[2]));
         }
       } else {
         std::vector<const T*> from;

@@ -42,8 +42,8 @@ PieceOfOp Whole(const OpInstance& op) {
 
 // Runs the kernel and the interpreter on the same random piece. float32 rounds its inputs first.
 template <typename T>
-void CheckPiece(const OpInstance& op, const PieceOfOp& piece,
-                const std::vector<HostTensor>& inputs, double tolerance) {
+void CheckPiece(const OpInstance& op, const PieceOfOp& piece, const std::vector<HostTensor>& inputs,
+                double tolerance) {
   auto kernel = Kernel<T>::Prepare(op, piece);
   INFO(kernel.status());
   REQUIRE(kernel.ok());
@@ -116,8 +116,9 @@ class Checker {
       input.shape = LocalShapeOf(op, piece, i);
       const int64_t below = At(i) < index_below.size() ? index_below[At(i)] : 0;
       for (int64_t n = LocalElements(op, piece, i); n > 0; --n) {
-        input.data.push_back(below > 0 ? static_cast<double>(random_() % static_cast<uint64_t>(below))
-                                       : value(random_));
+        input.data.push_back(below > 0
+                                 ? static_cast<double>(random_() % static_cast<uint64_t>(below))
+                                 : value(random_));
       }
       inputs.push_back(std::move(input));
     }
@@ -131,7 +132,8 @@ class Checker {
 TEST_CASE("Every built-in operator, whole and in halves, equals the interpreter") {
   Checker checker;
   for (const OperatorSample& sample : OperatorSamples()) {
-    const auto op = Instantiate(*BuiltinOperators().Find(sample.op), sample.attributes, sample.inputs);
+    const auto op =
+        Instantiate(*BuiltinOperators().Find(sample.op), sample.attributes, sample.inputs);
     REQUIRE(op.ok());
     checker.Check(*op, sample.index_below, sample.positive);
   }
@@ -165,7 +167,8 @@ void CheckGradients(Checker& checker, const OpInstance& op, const std::vector<in
 TEST_CASE("So do their gradients, whatever form differentiation gives them") {
   Checker checker;
   for (const OperatorSample& sample : OperatorSamples()) {
-    const auto op = Instantiate(*BuiltinOperators().Find(sample.op), sample.attributes, sample.inputs);
+    const auto op =
+        Instantiate(*BuiltinOperators().Find(sample.op), sample.attributes, sample.inputs);
     REQUIRE(op.ok());
     CheckGradients(checker, *op, sample.index_below, sample.positive);
   }
@@ -186,9 +189,9 @@ TEST_CASE("Convolutions of random shapes, and their gradients, run in the librar
   for (int i = 0; i < 12; ++i) {
     const int64_t groups = pick(1, 3), in = pick(2, 3), out = pick(2, 4);
     const int64_t r = pick(1, 3), s = pick(1, 3);
-    const Attributes attributes = {{"stride_h", pick(1, 3)},   {"stride_w", pick(1, 2)},
-                                   {"pad_top", pick(0, r - 1)}, {"pad_left", pick(0, s - 1)},
-                                   {"pad_bottom", pick(0, 1)},  {"dilation_h", pick(1, 2)},
+    const Attributes attributes = {{"stride_h", pick(1, 3)},           {"stride_w", pick(1, 2)},
+                                   {"pad_top", pick(0, r - 1)},        {"pad_left", pick(0, s - 1)},
+                                   {"pad_bottom", pick(0, 1)},         {"dilation_h", pick(1, 2)},
                                    {"absent", std::vector<int64_t>{2}}};
     const auto op = Instantiate(*BuiltinOperators().Find("conv2d"), attributes,
                                 {{{pick(1, 4)}, {groups * in}, {pick(7, 9)}, {pick(6, 8)}},
@@ -232,8 +235,8 @@ TEST_CASE("Heavy operators go to a library, others do not") {
 }
 
 TEST_CASE("A read out of range is an error of the operator, not of the process") {
-  const auto specs = ParseOperators(
-      "operator f(x[n]; size) -> out[m = size] { out[i] = x[i + 1] }", "f.ops");
+  const auto specs =
+      ParseOperators("operator f(x[n]; size) -> out[m = size] { out[i] = x[i + 1] }", "f.ops");
   REQUIRE(specs.ok());
   const auto op = Instantiate((*specs)[0], {{"size", int64_t{4}}}, {{{4}}});
   REQUIRE(op.ok());

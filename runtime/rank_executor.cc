@@ -12,15 +12,14 @@ namespace tandem {
 namespace {
 
 double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
 absl::Status Located(const absl::Status& status, size_t at, const Instruction& code) {
-  return absl::Status(status.code(), absl::StrCat("instruction ", at, " '", code.name,
-                                                  "': ", status.message()));
+  return absl::Status(status.code(),
+                      absl::StrCat("instruction ", at, " '", code.name, "': ", status.message()));
 }
 
 }  // namespace
@@ -200,9 +199,8 @@ absl::Status RankExecutor<T>::Execute(size_t at, int64_t micro_batch) {
   }
   const Prepared& prepared = prepared_[at];
   if (code.kind != InstructionKind::kKernel) {
-    const absl::Status status =
-        prepared.mover->Run(micro_batch, data(code.inputs[0]),
-                            buffers_[code.outputs[0].index()].data(), move_scratch_);
+    const absl::Status status = prepared.mover->Run(
+        micro_batch, data(code.inputs[0]), buffers_[code.outputs[0].index()].data(), move_scratch_);
     pool_.NoteScratch(static_cast<int64_t>(move_scratch_.size()));
     return status;
   }
@@ -210,8 +208,7 @@ absl::Status RankExecutor<T>::Execute(size_t at, int64_t micro_batch) {
   std::vector<T*> outputs;
   for (BufferId input : code.inputs) inputs.push_back(data(input));
   for (BufferId output : code.outputs) outputs.push_back(buffers_[output.index()].data());
-  Kernel<T>& kernel =
-      *prepared.kernels[prepared.kernels.size() > 1 ? Index(micro_batch) : 0];
+  Kernel<T>& kernel = *prepared.kernels[prepared.kernels.size() > 1 ? Index(micro_batch) : 0];
   pool_.NoteScratch(kernel.scratch_elements());
   return kernel.Run(inputs, outputs, kernel_scratch_);
 }
@@ -237,8 +234,8 @@ absl::Status RankExecutor<T>::Step(int64_t step, const BeforeInstruction& before
       Span span;
       span.name = code.name;
       span.category = prepared_[Index(i)].category;
-      span.stream = code.kind == InstructionKind::kCollective ? Stream::kCommunication
-                                                              : Stream::kCompute;
+      span.stream =
+          code.kind == InstructionKind::kCollective ? Stream::kCommunication : Stream::kCompute;
       span.device = device_;
       span.instruction = i;
       span.micro_batch = static_cast<int>(micro_batch);

@@ -2,8 +2,8 @@
 // threaded; talks to the other ranks through communicators only.
 //
 // Memory: a buffer exists from the instruction that writes it to its kFree. Sources' stored values
-// stay; inputs are filled again each step. peak_bytes counts live buffers and the scratch of kernels
-// and collectives.
+// stay; inputs are filled again each step. peak_bytes counts live buffers and the scratch of
+// kernels and collectives.
 #ifndef TANDEM_RUNTIME_RANK_EXECUTOR_H_
 #define TANDEM_RUNTIME_RANK_EXECUTOR_H_
 

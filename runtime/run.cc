@@ -43,8 +43,8 @@ absl::StatusOr<DType> ExecutedType(const Plan& plan, const RunOptions& options, 
                                    "; the cpu back end computes it in fp32"));
       return DType::kF32;
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("--dtype ", DTypeName(wanted), " is no type to compute in; give fp32 or fp64"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--dtype ", DTypeName(wanted), " is no type to compute in; give fp32 or fp64"));
   }
 }
 
@@ -56,10 +56,9 @@ absl::Status CheckBackend(const std::string& name) {
   }
   const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCudaBackend();
   if (!backend.ok()) return backend.status();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the cuda back end has ", (*backend)->devices(), " devices here (",
-                   (*backend)->versions(),
-                   "), but this version executes Programs on the CPU only; use --backend cpu"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the cuda back end has ", (*backend)->devices(), " devices here (", (*backend)->versions(),
+      "), but this version executes Programs on the CPU only; use --backend cpu"));
 }
 
 // float32 holds whole numbers up to 2^24.
@@ -73,9 +72,9 @@ absl::Status CheckIndices(const Plan& plan, const Sources& sources, DType dtype)
       for (double value : *rule.given) most = std::max(most, std::abs(value));
     }
     if (most <= 1 << 24) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", tensor.name, "' holds numbers up to ", most,
-        ", which fp32 does not hold exactly; run with --dtype fp64"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", tensor.name, "' holds numbers up to ", most,
+                     ", which fp32 does not hold exactly; run with --dtype fp64"));
   }
   return absl::OkStatus();
 }
@@ -87,9 +86,9 @@ absl::Status CheckRanks(const Plan& plan, int64_t ranks) {
   }
   const int64_t devices = plan.programs[0].mesh.Devices();
   if (ranks == 0 || ranks == devices) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the plan is for ", devices, " devices, --ranks is ",
-                                                 ranks, "; give --ranks ", devices,
-                                                 " or plan again for ", ranks, " devices"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the plan is for ", devices, " devices, --ranks is ", ranks, "; give --ranks ",
+                   devices, " or plan again for ", ranks, " devices"));
 }
 
 }  // namespace
@@ -111,9 +110,8 @@ absl::StatusOr<RunResult> RunPlan(const Plan& plan, const RunOptions& options) {
           absl::StrCat(options.data_folder, " has no labels.pb: labels are seeded"));
     }
   }
-  absl::StatusOr<Sources> sources =
-      Sources::Create({&plan.serial, &plan.pcg}, options.seed, options.lr.value_or(plan.training.lr),
-                      data.inputs);
+  absl::StatusOr<Sources> sources = Sources::Create(
+      {&plan.serial, &plan.pcg}, options.seed, options.lr.value_or(plan.training.lr), data.inputs);
   if (!sources.ok()) return sources.status();
   if (sources->seeded_parameters() > 0) {
     result.notes.push_back(absl::StrCat(sources->seeded_parameters(),

@@ -52,7 +52,7 @@ Plan MlpPlan(const std::vector<int64_t>& spatial, const std::string& how,
   Strategy strategy = ReplicatedStrategy(plan.pcg, MeshOf(spatial, micro_batches));
   const std::map<std::string, AxisPlacement> data = {{"x", kFirst}, {"labels", kFirst}};
   const std::map<std::string, AxisPlacement> tensor = {
-      {"w1", kSecond},   {"b1", kFirst},    {"w2", kFirst},    {"w1.m", kSecond}, {"b1.m", kFirst},
+      {"w1", kSecond},  {"b1", kFirst},    {"w2", kFirst},   {"w1.m", kSecond}, {"b1.m", kFirst},
       {"w2.m", kFirst}, {"w1.v", kSecond}, {"b1.v", kFirst}, {"w2.v", kFirst}};
   for (size_t a = 0; a < spatial.size(); ++a) {
     const char kind = how[a];
@@ -75,7 +75,8 @@ TEST_CASE("Data, tensor and sharded MLPs train as the serial graph does, on 1 to
       const auto counts = Collectives(plan);
       CHECK(counts.count("all-reduce") == 1);
       // ZeRO: gradients are reduce-scattered, weights gathered.
-      CHECK((counts.count("reduce-scatter") > 0 && counts.count("all-gather") > 0) == (how[0] == 'z'));
+      CHECK((counts.count("reduce-scatter") > 0 && counts.count("all-gather") > 0) ==
+            (how[0] == 'z'));
     }
   }
 }
@@ -95,8 +96,8 @@ int CheckRandom(const Graph& model, const std::string& optimizer, unsigned seed,
   const std::vector<std::vector<int64_t>> meshes = {{2}, {4}, {2, 2}, {3}, {2, 3}};
   int done = 0;
   for (int round = 0; round < rounds; ++round) {
-    const Mesh mesh = MeshOf(meshes[random() % meshes.size()],
-                             micro_batches && random() % 2 == 0 ? 2 : 0);
+    const Mesh mesh =
+        MeshOf(meshes[random() % meshes.size()], micro_batches && random() % 2 == 0 ? 2 : 0);
     const Strategy strategy = AnyStrategy(plan.pcg, mesh, random);
     if (!Distribute(plan, strategy).ok()) continue;
     CAPTURE(round, seed);
@@ -106,7 +107,8 @@ int CheckRandom(const Graph& model, const std::string& optimizer, unsigned seed,
   return done;
 }
 
-TEST_CASE("Any strategy of an MLP, a transformer and a convolutional net trains as the serial graph") {
+TEST_CASE(
+    "Any strategy of an MLP, a transformer and a convolutional net trains as the serial graph") {
   CHECK(CheckRandom(MlpModel(), "adam", 1, 12, true) > 5);
   CHECK(CheckRandom(TransformerModel(), "adamw", 2, 10, true) > 3);
   CHECK(CheckRandom(ConvModel(), "momentum", 3, 8, false) > 3);
@@ -218,55 +220,67 @@ TEST_CASE("Planted faults are noticed by the check") {
     };
   };
   SECTION("another combiner") {
-    Plant([&](Plan& plan) {
-      Instruction* code = Find(plan, collective(StepKind::kReduceScatter));
-      if (code != nullptr) code->combiner = Combiner::kMax;
-      return code != nullptr;
-    }, zero);
+    Plant(
+        [&](Plan& plan) {
+          Instruction* code = Find(plan, collective(StepKind::kReduceScatter));
+          if (code != nullptr) code->combiner = Combiner::kMax;
+          return code != nullptr;
+        },
+        zero);
   }
   SECTION("over the wrong axis") {
-    Plant([&](Plan& plan) {
-      Instruction* code = Find(plan, collective(StepKind::kAllReduce));
-      if (code != nullptr) code->axes = {1 - code->axes[0]};
-      return code != nullptr;
-    }, zero);
+    Plant(
+        [&](Plan& plan) {
+          Instruction* code = Find(plan, collective(StepKind::kAllReduce));
+          if (code != nullptr) code->axes = {1 - code->axes[0]};
+          return code != nullptr;
+        },
+        zero);
   }
   SECTION("a stale weight") {
-    Plant([&](Plan& plan) {
-      Instruction* code = Find(
-          plan, [](const Instruction& c) { return c.kind == InstructionKind::kStoreState; });
-      if (code != nullptr) code->inputs[0] = code->outputs[0];
-      return code != nullptr;
-    }, zero);
+    Plant(
+        [&](Plan& plan) {
+          Instruction* code = Find(
+              plan, [](const Instruction& c) { return c.kind == InstructionKind::kStoreState; });
+          if (code != nullptr) code->inputs[0] = code->outputs[0];
+          return code != nullptr;
+        },
+        zero);
   }
   SECTION("a missing sum: the copy takes the place of the all-reduce") {
-    Plant([&](Plan& plan) {
-      Instruction* code = Find(plan, collective(StepKind::kAllReduce));
-      if (code == nullptr) return false;
-      code->kind = InstructionKind::kLocal;
-      code->step = StepKind::kSlice;
-      return true;
-    }, MlpPlan({2}, "d"));
+    Plant(
+        [&](Plan& plan) {
+          Instruction* code = Find(plan, collective(StepKind::kAllReduce));
+          if (code == nullptr) return false;
+          code->kind = InstructionKind::kLocal;
+          code->step = StepKind::kSlice;
+          return true;
+        },
+        MlpPlan({2}, "d"));
   }
   SECTION("a wrong slice: the pieces of a split are swapped") {
-    Plant([&](Plan& plan) {
-      // The first rank's rows come from the second's place and the other way round.
-      for (Buffer& buffer : plan.programs[0].buffers) {
-        if (plan.pcg.tensor(buffer.tensor).name != "labels") continue;
-        buffer.layout.axes[0].dim = 0;
-        buffer.layout.axes[0].kind = AxisPlacement::Kind::kReplicated;
-        buffer.layout.axes[1] = kFirst;
-        return true;
-      }
-      return false;
-    }, MlpPlan({2, 2}, "dt"));
+    Plant(
+        [&](Plan& plan) {
+          // The first rank's rows come from the second's place and the other way round.
+          for (Buffer& buffer : plan.programs[0].buffers) {
+            if (plan.pcg.tensor(buffer.tensor).name != "labels") continue;
+            buffer.layout.axes[0].dim = 0;
+            buffer.layout.axes[0].kind = AxisPlacement::Kind::kReplicated;
+            buffer.layout.axes[1] = kFirst;
+            return true;
+          }
+          return false;
+        },
+        MlpPlan({2, 2}, "dt"));
   }
   SECTION("swapped operands") {
-    Plant([&](Plan& plan) {
-      Instruction* code = Find(plan, [](const Instruction& c) { return c.op == "adam"; });
-      if (code != nullptr) std::swap(code->inputs[1], code->inputs[2]);
-      return code != nullptr;
-    }, zero);
+    Plant(
+        [&](Plan& plan) {
+          Instruction* code = Find(plan, [](const Instruction& c) { return c.op == "adam"; });
+          if (code != nullptr) std::swap(code->inputs[1], code->inputs[2]);
+          return code != nullptr;
+        },
+        zero);
   }
 }
 
@@ -324,7 +338,8 @@ TEST_CASE("Wrong numbers of ranks, steps, types and back ends are refused") {
   CHECK(error([](RunOptions& o) { o.steps = 0; }).find("at least 1") != std::string::npos);
   CHECK(error([](RunOptions& o) { o.dtype = DType::kI64; }).find("int64") != std::string::npos);
   CHECK(error([](RunOptions& o) { o.backend = "tpu"; }).find("'tpu'") != std::string::npos);
-  CHECK(error([](RunOptions& o) { o.backend = "cuda"; }).find("--backend cpu") != std::string::npos);
+  CHECK(error([](RunOptions& o) { o.backend = "cuda"; }).find("--backend cpu") !=
+        std::string::npos);
   CHECK(error([](RunOptions& o) { o.data_folder = "/no/such"; }).find("/no/such") !=
         std::string::npos);
   RunOptions right;

@@ -1,4 +1,5 @@
-// How a graph uses a source tensor, read off the operators' equations: what its random values may be.
+// How a graph uses a source tensor, read off the operators' equations: what its random values may
+// be.
 #ifndef TANDEM_RUNTIME_SOURCE_USE_H_
 #define TANDEM_RUNTIME_SOURCE_USE_H_
 

@@ -78,10 +78,10 @@ absl::StatusOr<SourceRule> RuleFor(const Tensor& tensor, const SourceUse& use,
   SourceRule rule;
   if (const auto given = data.find(tensor.name); given != data.end()) {
     if (given->second.shape != PlainShape(tensor.shape)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data for '", tensor.name, "' has shape ", ShapeText(given->second.shape),
-          ", the graph wants ", ShapeText(PlainShape(tensor.shape)),
-          "; give data of that shape or plan for this batch (--global-batch)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("data for '", tensor.name, "' has shape ", ShapeText(given->second.shape),
+                       ", the graph wants ", ShapeText(PlainShape(tensor.shape)),
+                       "; give data of that shape or plan for this batch (--global-batch)"));
     }
     rule.kind = Kind::kGiven;
     rule.given = &given->second.data;

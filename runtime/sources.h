@@ -1,10 +1,10 @@
 // What a run starts from: the values of a graph's inputs, parameters, states and constants.
 //
 // In order of preference: data given for the tensor (by name), values in the graph, its initializer
-// ("normal(0.02)", "uniform(0.5,1.5)", "constant(1)"), a default by role and use. Defaults are never
-// degenerate: integers that index a table are within it, weights are scaled by their fans, what
-// multiplies is near 1, what is under a root is positive, optimizer moments are 0. Random values
-// depend on the seed, the tensor's name and the logical index only (random.h).
+// ("normal(0.02)", "uniform(0.5,1.5)", "constant(1)"), a default by role and use. Defaults are
+// never degenerate: integers that index a table are within it, weights are scaled by their fans,
+// what multiplies is near 1, what is under a root is positive, optimizer moments are 0. Random
+// values depend on the seed, the tensor's name and the logical index only (random.h).
 #ifndef TANDEM_RUNTIME_SOURCES_H_
 #define TANDEM_RUNTIME_SOURCES_H_
 
@@ -23,17 +23,17 @@ namespace tandem {
 struct SourceRule {
   enum class Kind : uint8_t { kGiven, kStep, kConstant, kNormal, kUniform, kInteger };
   Kind kind = Kind::kConstant;
-  double a = 0, b = 0;          // constant; mean and deviation; bounds; kInteger: bound in a
+  double a = 0, b = 0;  // constant; mean and deviation; bounds; kInteger: bound in a
   const std::vector<double>* given = nullptr;  // kGiven: in the graph or the data
-  std::string step_input;       // kStep: "lr" or "step"
+  std::string step_input;                      // kStep: "lr" or "step"
 };
 
 class Sources {
  public:
   // The sources of all `graphs` by name; where two have a tensor of one name, the first says how it
-  // is made (so that a rewritten graph starts from the serial graph's values). `data`: whole logical
-  // values by tensor name; kept by reference, as are the graphs. `lr`: of the kStepInput "lr".
-  // Errors: data of a wrong shape, a malformed initializer, an unknown step input.
+  // is made (so that a rewritten graph starts from the serial graph's values). `data`: whole
+  // logical values by tensor name; kept by reference, as are the graphs. `lr`: of the kStepInput
+  // "lr". Errors: data of a wrong shape, a malformed initializer, an unknown step input.
   static absl::StatusOr<Sources> Create(const std::vector<const Graph*>& graphs, uint64_t seed,
                                         double lr, const std::map<std::string, HostTensor>& data);
 

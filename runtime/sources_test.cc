@@ -77,10 +77,10 @@ TEST_CASE("Defaults are by use: indices within their table, scales near 1, varia
 
   ModelBuilder b("norm", 2);
   const TensorId x = b.Input("x", {2, 3, 4});
-  const TensorId n = b.Apply("n", "batch_norm",
-                             {x, b.Weight("gamma", {3}), b.Weight("beta", {3}),
-                              b.Source("mean", {3}, TensorRole::kState),
-                              b.Source("var", {3}, TensorRole::kState)});
+  const TensorId n = b.Apply(
+      "n", "batch_norm",
+      {x, b.Weight("gamma", {3}), b.Weight("beta", {3}), b.Source("mean", {3}, TensorRole::kState),
+       b.Source("var", {3}, TensorRole::kState)});
   b.graph.outputs = {n};
   CHECK(Of(ValuesOf(b.graph, "var")).least > 0);
   CHECK(Of(ValuesOf(b.graph, "mean")).deviation > 0);

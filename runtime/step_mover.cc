@@ -12,7 +12,8 @@ namespace {
 template <typename T>
 constexpr DType kType = std::is_same_v<T, double> ? DType::kF64 : DType::kF32;
 
-// Calls f(source offset, target offset, count, source stride, target stride) for each innermost run.
+// Calls f(source offset, target offset, count, source stride, target stride) for each innermost
+// run.
 template <typename F>
 void ForEachRun(const BlockCopy& block, F f) {
   if (block.extents.empty()) {
@@ -105,9 +106,9 @@ absl::StatusOr<StepMover<T>> StepMover<T>::Prepare(const FactoredShape& shape,
       mover.in_place_ = mover.before_elements_ * ranks == mover.after_elements_;
       for (const BlockCopy& block : received) {
         const bool whole = block.Elements() == mover.before_elements_ && block.extents.size() <= 1;
-        mover.in_place_ &=
-            whole && block.target_offset == block.rank * mover.before_elements_ &&
-            (block.extents.empty() || (block.source_strides[0] == 1 && block.target_strides[0] == 1));
+        mover.in_place_ &= whole && block.target_offset == block.rank * mover.before_elements_ &&
+                           (block.extents.empty() ||
+                            (block.source_strides[0] == 1 && block.target_strides[0] == 1));
       }
       break;
     }
@@ -140,8 +141,7 @@ template <typename T>
 absl::Status StepMover<T>::Gather(const T* before, T* after, std::vector<T>& scratch) {
   if (in_place_) return communicator_->AllGather(before, before_elements_, after, kType<T>);
   scratch.resize(static_cast<size_t>(before_elements_ * communicator_->size()));
-  if (absl::Status s =
-          communicator_->AllGather(before, before_elements_, scratch.data(), kType<T>);
+  if (absl::Status s = communicator_->AllGather(before, before_elements_, scratch.data(), kType<T>);
       !s.ok()) {
     return s;
   }

@@ -18,8 +18,8 @@ namespace tandem {
 template <typename T>
 class StepMover {
  public:
-  // `communicator`: of Mesh::Group(device, axes), null for steps that stay on the device. `shape` is
-  // the logical tensor's.
+  // `communicator`: of Mesh::Group(device, axes), null for steps that stay on the device. `shape`
+  // is the logical tensor's.
   static absl::StatusOr<StepMover<T>> Prepare(const FactoredShape& shape, const Program& program,
                                               const Instruction& instruction, int64_t device,
                                               std::unique_ptr<Communicator> communicator);

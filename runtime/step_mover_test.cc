@@ -51,20 +51,19 @@ void CheckStep(const FactoredShape& shape, const Mesh& mesh, const ReshardStep& 
     for (int64_t m = 0; m < micro_batches; ++m) {
       std::vector<int64_t> coords = mesh.Coordinates(static_cast<int64_t>(d));
       if (temporal) coords[static_cast<size_t>(mesh.TemporalAxis())] = m;
-      const std::vector<int64_t> group =
-          temporal ? std::vector<int64_t>{static_cast<int64_t>(d)}
-                   : mesh.Group(static_cast<int64_t>(d), step.axes);
+      const std::vector<int64_t> group = temporal ? std::vector<int64_t>{static_cast<int64_t>(d)}
+                                                  : mesh.Group(static_cast<int64_t>(d), step.axes);
       std::vector<bool> written(size(1), step.kind == StepKind::kAccumulate && m > 0);
       for (const BlockCopy& block : StepCopies(shape, mesh, step, coords)) {
-        const auto& from =
-            before[static_cast<size_t>(group[static_cast<size_t>(block.rank)])][static_cast<size_t>(m)];
+        const auto& from = before[static_cast<size_t>(group[static_cast<size_t>(block.rank)])]
+                                 [static_cast<size_t>(m)];
         ForEachElement(block, [&](int64_t s, int64_t t) {
           const auto at = static_cast<size_t>(t);
           const double value = static_cast<double>(from[static_cast<size_t>(s)]);
-          expected[d][at] = static_cast<T>(
-              written[at] && Combines(step.kind)
-                  ? Combine(combiner, static_cast<double>(expected[d][at]), value)
-                  : value);
+          expected[d][at] =
+              static_cast<T>(written[at] && Combines(step.kind)
+                                 ? Combine(combiner, static_cast<double>(expected[d][at]), value)
+                                 : value);
           written[at] = true;
         });
       }
@@ -98,7 +97,8 @@ void CheckStep(const FactoredShape& shape, const Mesh& mesh, const ReshardStep& 
         return absl::OkStatus();
       };
       statuses[d] = run();
-      statuses[d].ok() ? world.Leave(static_cast<int>(d)) : world.Fail(static_cast<int>(d), statuses[d]);
+      statuses[d].ok() ? world.Leave(static_cast<int>(d))
+                       : world.Fail(static_cast<int>(d), statuses[d]);
     });
   }
   for (std::thread& t : threads) t.join();

@@ -8,9 +8,8 @@ std::vector<Axis> MergedAxes(std::vector<Axis> axes, int by) {
   const auto at = static_cast<size_t>(by);
   axes.erase(std::remove_if(axes.begin(), axes.end(), [](const Axis& a) { return a.extent == 1; }),
              axes.end());
-  std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
-    return a.strides[at] > b.strides[at];
-  });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](const Axis& a, const Axis& b) { return a.strides[at] > b.strides[at]; });
   std::vector<Axis> merged;
   for (const Axis& axis : axes) {
     bool one = !merged.empty();

@@ -61,8 +61,7 @@ class ModelBuilder {
 inline Graph MlpModel(int64_t batch = 12) {
   ModelBuilder b("mlp", batch);
   const TensorId x = b.Input("x", {batch, 6});
-  const TensorId h =
-      b.Apply("fc1", "linear", {x, b.Weight("w1", {6, 12}), b.Weight("b1", {12})});
+  const TensorId h = b.Apply("fc1", "linear", {x, b.Weight("w1", {6, 12}), b.Weight("b1", {12})});
   const TensorId a = b.Apply("act", "gelu", {h});
   b.graph.outputs = {b.Apply("fc2", "matmul", {a, b.Weight("w2", {12, 6})})};
   return b.graph;
@@ -76,37 +75,40 @@ inline Graph TransformerModel() {
       b.Apply("norm", "layer_norm", {x, b.Weight("gamma", {8}), b.Weight("beta", {8})});
   const auto heads = [&](const std::string& name) {
     const TensorId p = b.Apply(name, "matmul", {n, b.Weight("w" + name, {8, 8})});
-    const TensorId r = b.Apply(name + ".heads", "reshape", {p},
-                               {{"shape", std::vector<int64_t>{4, 6, 2, 4}}});
+    const TensorId r =
+        b.Apply(name + ".heads", "reshape", {p}, {{"shape", std::vector<int64_t>{4, 6, 2, 4}}});
     return b.Apply(name + ".t", "transpose", {r}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   };
   const TensorId q = heads("q"), k = heads("k"), v = heads("v");
   const TensorId a = b.Apply("attention", "causal_attention", {q, k, v}, {{"scale", 0.5}});
-  const TensorId t = b.Apply("back", "transpose", {a}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-  const TensorId m =
-      b.Apply("merge", "reshape", {t}, {{"shape", std::vector<int64_t>{4, 6, 8}}});
+  const TensorId t =
+      b.Apply("back", "transpose", {a}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  const TensorId m = b.Apply("merge", "reshape", {t}, {{"shape", std::vector<int64_t>{4, 6, 8}}});
   const TensorId r = b.Apply("residual", "add", {m, x});
-  b.graph.outputs = {b.Apply("logits", "linear_t", {r, b.Weight("head", {10, 8}), b.Weight("bias", {10})})};
+  b.graph.outputs = {
+      b.Apply("logits", "linear_t", {r, b.Weight("head", {10, 8}), b.Weight("bias", {10})})};
   return b.graph;
 }
 
 inline Graph ConvModel() {
   ModelBuilder b("conv", 4);
   const TensorId x = b.Input("image", {4, 4, 8, 8});
-  const Attributes same = {{"pad_top", int64_t{1}}, {"pad_left", int64_t{1}},
+  const Attributes same = {{"pad_top", int64_t{1}},    {"pad_left", int64_t{1}},
                            {"pad_bottom", int64_t{1}}, {"pad_right", int64_t{1}},
-                           {"stride_h", int64_t{2}}, {"absent", std::vector<int64_t>{2}}};
+                           {"stride_h", int64_t{2}},   {"absent", std::vector<int64_t>{2}}};
   const TensorId c = b.Apply("conv1", "conv2d", {x, b.Weight("f1", {8, 2, 3, 3})}, same);
   const TensorId mean = b.Apply("mean", "batch_mean", {c});
   const TensorId var = b.Apply("var", "batch_var", {c, mean});
-  const TensorId n = b.Apply("norm", "batch_norm",
-                             {c, b.Weight("gamma", {8}), b.Weight("beta", {8}), mean, var});
+  const TensorId n =
+      b.Apply("norm", "batch_norm", {c, b.Weight("gamma", {8}), b.Weight("beta", {8}), mean, var});
   const TensorId r = b.Apply("relu", "relu", {n});
   const TensorId p = b.Apply("pool", "max_pool2d", {r},
-                             {{"kernel_h", int64_t{2}}, {"kernel_w", int64_t{2}},
-                              {"stride_h", int64_t{2}}, {"stride_w", int64_t{2}}});
-  const TensorId g = b.Apply("mean_hw", "reduce_mean", {p},
-                             {{"rank_c", int64_t{0}}, {"rank_r", int64_t{2}}});
+                             {{"kernel_h", int64_t{2}},
+                              {"kernel_w", int64_t{2}},
+                              {"stride_h", int64_t{2}},
+                              {"stride_w", int64_t{2}}});
+  const TensorId g =
+      b.Apply("mean_hw", "reduce_mean", {p}, {{"rank_c", int64_t{0}}, {"rank_r", int64_t{2}}});
   b.graph.outputs = {b.Apply("fc", "matmul", {g, b.Weight("w", {8, 4})})};
   return b.graph;
 }
@@ -145,8 +147,9 @@ inline absl::Status Distribute(Plan& plan, const Strategy& strategy) {
 // One mesh axis follows the placements of the given sources through the graph: each node takes the
 // row that its inputs' placements name, else computes everything everywhere. `sharded` stores every
 // parameter and state split in its first dim, and updates the pieces (ZeRO).
-inline void Follow(const Graph& graph, size_t axis, const std::map<std::string, AxisPlacement>& from,
-                   bool sharded, Strategy& strategy) {
+inline void Follow(const Graph& graph, size_t axis,
+                   const std::map<std::string, AxisPlacement>& from, bool sharded,
+                   Strategy& strategy) {
   const int64_t degree = strategy.mesh.axes[axis].extent;
   const AxisPlacement first = AxisPlacement::Split(0, 0);
   std::vector<AxisPlacement> places(graph.tensors.size());
@@ -167,7 +170,8 @@ inline void Follow(const Graph& graph, size_t axis, const std::map<std::string, 
     const OpInstance op = Must(InstanceOf(graph, NodeId(static_cast<int64_t>(n))));
     const std::vector<SplitRow> table = FactorTable(op);
     const auto fits = [&](const SplitRow& row) {
-      if (row.size < 0 || op.sizes[static_cast<size_t>(row.size)].extent % degree != 0) return false;
+      if (row.size < 0 || op.sizes[static_cast<size_t>(row.size)].extent % degree != 0)
+        return false;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const TensorId input = node.inputs[i];
         const bool update = node.phase == Phase::kUpdate;

@@ -60,7 +60,9 @@ class ThreadCommunicator : public Communicator {
   int rank() const override { return position_; }
   int size() const override { return static_cast<int>(group_->members.size()); }
 
-  absl::Status Barrier() override { return Run({"barrier"}, [] {}); }
+  absl::Status Barrier() override {
+    return Run({"barrier"}, [] {});
+  }
 
   absl::Status AllReduce(void* data, int64_t count, DType type, Combiner combiner) override {
     if (size() == 1) return absl::OkStatus();
@@ -87,9 +89,8 @@ class ThreadCommunicator : public Communicator {
 
   absl::Status ReduceScatter(const void* send, int64_t count, void* receive, DType type,
                              Combiner combiner) override {
-    return Run({"reduce-scatter", send, receive, count, type, combiner, -1}, [&] {
-      CombineRange(Sent(), position_ * count, count, type, combiner, receive);
-    });
+    return Run({"reduce-scatter", send, receive, count, type, combiner, -1},
+               [&] { CombineRange(Sent(), position_ * count, count, type, combiner, receive); });
   }
 
   absl::Status AllToAll(const void* send, int64_t count, void* receive, DType type) override {
@@ -243,9 +244,10 @@ absl::Status ThreadWorld::Await(std::unique_lock<std::mutex>& lock, Group& group
     }
     const bool late = std::chrono::steady_clock::now() >= deadline;
     if (late || hopeless) {
-      const std::string message = absl::StrCat(
-          Describe(me), ": ", what, " waits for ", absl::StrJoin(missing, ", "),
-          hopeless ? ", which has ended" : absl::StrCat("; gave up after ", timeout_seconds_, " s"));
+      const std::string message =
+          absl::StrCat(Describe(me), ": ", what, " waits for ", absl::StrJoin(missing, ", "),
+                       hopeless ? ", which has ended"
+                                : absl::StrCat("; gave up after ", timeout_seconds_, " s"));
       failure_ = hopeless ? absl::AbortedError(message) : absl::DeadlineExceededError(message);
       changed_.notify_all();
       return failure_;
@@ -269,9 +271,8 @@ absl::Status ThreadWorld::Disagreement(const Group& group, int position) const {
         other.type == mine.type && other.combiner == mine.combiner && other.root == mine.root) {
       continue;
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat("ranks of one group disagree: ", text(static_cast<size_t>(position)), ", ",
-                     text(p)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "ranks of one group disagree: ", text(static_cast<size_t>(position)), ", ", text(p)));
   }
   return absl::OkStatus();
 }

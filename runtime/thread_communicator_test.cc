@@ -86,8 +86,7 @@ TEST_CASE("Collectives equal what they mean, to the last bit, for any group and 
         equal &= gathered[index(r)][index(p * count * ranks + i)] == sent[index(p)][index(i)];
       }
       const int64_t from = i / count;
-      equal &=
-          exchanged[index(r)][index(i)] == sent[index(from)][index(r * count + i % count)];
+      equal &= exchanged[index(r)][index(i)] == sent[index(from)][index(r * count + i % count)];
     }
   }
   CHECK(equal);
@@ -99,7 +98,8 @@ TEST_CASE("Float32 buffers, broadcast, and messages in order") {
     std::vector<float>& mine = got[static_cast<size_t>(c.rank())];
     mine.assign(4, static_cast<float>(c.rank()));
     if (absl::Status s = c.Broadcast(mine.data(), 4, DType::kF32, 2); !s.ok()) return s;
-    if (absl::Status s = c.AllReduce(mine.data(), 2, DType::kF32, Combiner::kSum); !s.ok()) return s;
+    if (absl::Status s = c.AllReduce(mine.data(), 2, DType::kF32, Combiner::kSum); !s.ok())
+      return s;
     if (c.rank() == 0) {
       for (float v : {10.0f, 20.0f}) {
         if (absl::Status s = c.Send(&v, 1, DType::kF32, 1); !s.ok()) return s;
@@ -160,9 +160,8 @@ TEST_CASE("A rank that fails ends the others, with its name and its instruction"
 
 TEST_CASE("Waiting for a rank that has ended, or that never comes, is an error") {
   SECTION("ended") {
-    const auto statuses = OnRanks(2, [](Communicator& c) {
-      return c.rank() == 0 ? absl::OkStatus() : c.Barrier();
-    });
+    const auto statuses =
+        OnRanks(2, [](Communicator& c) { return c.rank() == 0 ? absl::OkStatus() : c.Barrier(); });
     CHECK(statuses[1].code() == absl::StatusCode::kAborted);
     CHECK(std::string(statuses[1].message()).find("rank 0, which has ended") != std::string::npos);
   }

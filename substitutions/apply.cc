@@ -90,8 +90,8 @@ absl::StatusOr<AttrValue> TargetAttribute(const RuleAttr& attr, const Match& mat
     return absl::InvalidArgumentError(
         absl::StrCat("attribute expression '", attr.expression, "' has no value"));
   }
-  integral &= attr.expression.find('.') == std::string::npos && *value == static_cast<double>(
-                                                                    static_cast<int64_t>(*value));
+  integral &= attr.expression.find('.') == std::string::npos &&
+              *value == static_cast<double>(static_cast<int64_t>(*value));
   if (integral) return AttrValue(static_cast<int64_t>(*value));
   // The value as the expression it is: the product of two doubles need not be a double, and the
   // proof is about what the rule says, not about its rounding.
@@ -269,8 +269,8 @@ class Rewriter {
         if (std::find(outputs.begin(), outputs.end(), s.outputs[k]) != outputs.end()) {
           const Tensor& was = before_.tensor(old->second);
           if (PlainShape(was.shape) != PlainShape(g.tensor(fresh).shape)) {
-            return absl::InternalError(absl::StrCat("rule ", rule.name, " changes the shape of ",
-                                                    was.name));
+            return absl::InternalError(
+                absl::StrCat("rule ", rule.name, " changes the shape of ", was.name));
           }
           g.tensors[fresh.index()].name = was.name;
           map_[old->second.index()] = fresh;
@@ -287,8 +287,8 @@ class Rewriter {
   const ProvedRuleSet::Entry& entry_;
   std::vector<TensorId> map_;
   std::vector<Match> chosen_;
-  std::map<size_t, size_t> at_;           // node index -> chosen match emitted there
-  std::set<size_t> replaced_;             // producers of outputs that the target gives
+  std::map<size_t, size_t> at_;  // node index -> chosen match emitted there
+  std::set<size_t> replaced_;    // producers of outputs that the target gives
   std::set<size_t> emitted_outputs_;
   std::set<std::string> names_;
   RewriteResult result_;

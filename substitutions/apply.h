@@ -43,9 +43,9 @@ class ProvedRuleSet {
 
 // Where a rule's source lies in a graph.
 struct Match {
-  std::map<std::string, TensorId> tensors;   // rule tensor -> graph tensor (inputs and inner)
-  std::vector<NodeId> nodes;                 // one a source statement
-  std::map<std::string, int64_t> sizes;      // single sizes
+  std::map<std::string, TensorId> tensors;  // rule tensor -> graph tensor (inputs and inner)
+  std::vector<NodeId> nodes;                // one a source statement
+  std::map<std::string, int64_t> sizes;     // single sizes
   std::map<std::string, std::vector<int64_t>> groups;
   std::map<std::string, AttrValue> variables;
 };

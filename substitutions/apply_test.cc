@@ -16,8 +16,8 @@ TensorId Source(Graph& g, const std::string& name, std::vector<int64_t> shape,
   return g.AddSource(std::move(t));
 }
 
-TensorId Add(Graph& g, const std::string& name, const std::string& op,
-             std::vector<TensorId> inputs, Attributes attributes = {}) {
+TensorId Add(Graph& g, const std::string& name, const std::string& op, std::vector<TensorId> inputs,
+             Attributes attributes = {}) {
   Node node;
   node.name = name;
   node.op = op;

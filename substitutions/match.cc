@@ -189,8 +189,8 @@ class Matcher {
     }
     if (shape.size() < singles || (group == nullptr && shape.size() != singles)) {
       // A broadcast tensor may lack leading dims altogether.
-      const bool all_broadcast = std::all_of(dims.begin(), dims.end(),
-                                             [](const RuleDim& d) { return d.broadcast; });
+      const bool all_broadcast =
+          std::all_of(dims.begin(), dims.end(), [](const RuleDim& d) { return d.broadcast; });
       return all_broadcast && shape.size() <= dims.size();
     }
     const size_t in_group = shape.size() - singles;

@@ -9,10 +9,10 @@
 //     target { out = rms_norm(x, w; eps = eps) }
 //   }
 //
-// Sizes and variables are universally quantified; a group stands for any number of dims. A statement
-// that needs a shape attribute says the shape: `y: [(b, h), s, d] = reshape(x)`. Tensors named on
-// both sides (other than the given ones) are the outputs. Nothing here is trusted: the verifier
-// proves each rule, and the optimizer takes a ProvedRuleSet.
+// Sizes and variables are universally quantified; a group stands for any number of dims. A
+// statement that needs a shape attribute says the shape: `y: [(b, h), s, d] = reshape(x)`. Tensors
+// named on both sides (other than the given ones) are the outputs. Nothing here is trusted: the
+// verifier proves each rule, and the optimizer takes a ProvedRuleSet.
 #ifndef TANDEM_SUBSTITUTIONS_RULE_H_
 #define TANDEM_SUBSTITUTIONS_RULE_H_
 
@@ -77,7 +77,7 @@ struct Rule {
   std::vector<std::string> variables;
   std::vector<RuleStatement> source;
   std::vector<RuleStatement> target;
-  std::string source_text;  // "file:line"
+  std::string source_text;                   // "file:line"
   std::vector<std::string> Outputs() const;  // names defined on both sides, in source order
 };
 
@@ -88,9 +88,9 @@ std::string PrintRule(const Rule& rule);
 const std::vector<Rule>& BuiltinRules();
 
 // The two sides as graphs with representative extents (distinct primes a size, one dim a group),
-// for the prover, which reads every size as a symbol. Variables become attribute strings "$eps" that
-// stay symbols in the instances.
-// Where a size used in an attribute ("$n") can be read off: a factor of a source tensor's dim.
+// for the prover, which reads every size as a symbol. Variables become attribute strings "$eps"
+// that stay symbols in the instances. Where a size used in an attribute ("$n") can be read off: a
+// factor of a source tensor's dim.
 struct RuleSizeRef {
   std::string tensor;
   int dim = 0;

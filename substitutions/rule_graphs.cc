@@ -50,9 +50,9 @@ class Builder {
 
  private:
   absl::Status Error(int line, absl::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(rule_.source_text, ": rule ", rule_.name,
-                     line > 0 ? absl::StrCat(", line ", line) : "", ": ", what));
+    return absl::InvalidArgumentError(absl::StrCat(rule_.source_text, ": rule ", rule_.name,
+                                                   line > 0 ? absl::StrCat(", line ", line) : "",
+                                                   ": ", what));
   }
 
   absl::Status Size(const std::string& name) {
@@ -119,8 +119,7 @@ class Builder {
     }
     if (NamesIn(attr.expression).empty()) {
       const int64_t whole = static_cast<int64_t>(*value);
-      if (static_cast<double>(whole) == *value &&
-          attr.expression.find('.') == std::string::npos) {
+      if (static_cast<double>(whole) == *value && attr.expression.find('.') == std::string::npos) {
         return AttrValue(whole);
       }
       return AttrValue(*value);
@@ -156,10 +155,10 @@ class Builder {
       if (spec == nullptr) return Error(s.line, absl::StrCat("unknown operator ", s.op));
       for (const AttrSpec& a : spec->attributes) {
         if (a.name != "shape" || !s.has_shape) continue;
-        const bool regroup = s.shape.size() == 1 && s.shape[0].group &&
-                             regrouped_.count(s.shape[0].parts[0]) > 0;
-        node.attributes["shape"] = regroup ? PlainShape(graph.tensor(node.inputs[0]).shape)
-                                           : PlainShape(ShapeOf(s.shape));
+        const bool regroup =
+            s.shape.size() == 1 && s.shape[0].group && regrouped_.count(s.shape[0].parts[0]) > 0;
+        node.attributes["shape"] =
+            regroup ? PlainShape(graph.tensor(node.inputs[0]).shape) : PlainShape(ShapeOf(s.shape));
       }
       if (node.inputs.size() < spec->inputs.size()) {
         std::vector<int64_t> absent;

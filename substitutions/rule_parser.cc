@@ -40,17 +40,16 @@ absl::StatusOr<std::vector<Token>> Tokens(absl::string_view text, absl::string_v
       i = end + 1;
     } else if (std::isalpha(static_cast<unsigned char>(c)) || c == '_') {
       size_t j = i;
-      while (j < text.size() && (std::isalnum(static_cast<unsigned char>(text[j])) ||
-                                 text[j] == '_')) {
+      while (j < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[j])) || text[j] == '_')) {
         ++j;
       }
       out.push_back({std::string(text.substr(i, j - i)), line, true, false});
       i = j;
     } else if (std::isdigit(static_cast<unsigned char>(c))) {
       size_t j = i;
-      while (j < text.size() &&
-             (std::isalnum(static_cast<unsigned char>(text[j])) ||
-              (text[j] == '.' && j + 1 < text.size() && text[j + 1] != '.'))) {
+      while (j < text.size() && (std::isalnum(static_cast<unsigned char>(text[j])) ||
+                                 (text[j] == '.' && j + 1 < text.size() && text[j + 1] != '.'))) {
         ++j;
       }
       out.push_back({std::string(text.substr(i, j - i)), line, false, false});
@@ -275,8 +274,8 @@ class Parser {
     if (absl::Status s = Expect("}"); !s.ok()) return s;
     if (rule.source.empty()) return Error(absl::StrCat("rule ", rule.name, " has no source"));
     if (rule.Outputs().empty()) {
-      return Error(absl::StrCat("rule ", rule.name,
-                                " has no output: name the same tensor on both sides"));
+      return Error(
+          absl::StrCat("rule ", rule.name, " has no output: name the same tensor on both sides"));
     }
     return absl::OkStatus();
   }
@@ -289,10 +288,10 @@ class Parser {
 std::string DimsText(const std::vector<RuleDim>& dims) {
   std::vector<std::string> parts;
   for (const RuleDim& dim : dims) {
-    std::string text = dim.parts.empty()       ? "1"
-                       : dim.parts.size() == 1 ? dim.parts[0]
-                                               : absl::StrCat("(", absl::StrJoin(dim.parts, ", "),
-                                                              ")");
+    std::string text = dim.parts.empty() ? "1"
+                       : dim.parts.size() == 1
+                           ? dim.parts[0]
+                           : absl::StrCat("(", absl::StrJoin(dim.parts, ", "), ")");
     if (dim.group) text += "..";
     if (dim.broadcast) text += "?";
     parts.push_back(text);
@@ -306,12 +305,12 @@ std::string StatementText(const RuleStatement& s) {
   absl::StrAppend(&out, " = ", s.op, "(", absl::StrJoin(s.inputs, ", "));
   std::vector<std::string> attributes;
   for (const auto& [key, attr] : s.attributes) {
-    attributes.push_back(absl::StrCat(
-        key, " = ",
-        attr.kind == RuleAttr::Kind::kExpression ? attr.expression
-        : attr.kind == RuleAttr::Kind::kList
-            ? absl::StrCat("[", absl::StrJoin(attr.list, ", "), "]")
-            : absl::StrCat("swap(", absl::StrJoin(attr.list, ", "), ")")));
+    attributes.push_back(
+        absl::StrCat(key, " = ",
+                     attr.kind == RuleAttr::Kind::kExpression ? attr.expression
+                     : attr.kind == RuleAttr::Kind::kList
+                         ? absl::StrCat("[", absl::StrJoin(attr.list, ", "), "]")
+                         : absl::StrCat("swap(", absl::StrJoin(attr.list, ", "), ")")));
   }
   if (!attributes.empty()) absl::StrAppend(&out, "; ", absl::StrJoin(attributes, ", "));
   return out + ")";

@@ -1,6 +1,6 @@
-// Spoiled claims: rows of factor tables and rules with one thing wrong, at least 30 of each kind and
-// 300 in all. None may be proved unless evaluation on two devices shows that it holds all the same;
-// nearly all must be refuted with a counterexample.
+// Spoiled claims: rows of factor tables and rules with one thing wrong, at least 30 of each kind
+// and 300 in all. None may be proved unless evaluation on two devices shows that it holds all the
+// same; nearly all must be refuted with a counterexample.
 
 #include <catch2/catch.hpp>
 #include <iostream>
@@ -41,8 +41,7 @@ std::vector<Claim> Claims() {
       const auto instance = InstanceOf(g, NodeId(static_cast<int64_t>(n)));
       REQUIRE(instance.ok());
       for (const SplitRow& row : FactorTable(*instance)) {
-        if (row.reason == "replicate" ||
-            !seen.insert(SplitStatement(*instance, row)).second) {
+        if (row.reason == "replicate" || !seen.insert(SplitStatement(*instance, row)).second) {
           continue;
         }
         claims.push_back({*instance, row});
@@ -272,9 +271,13 @@ TEST_CASE("spoiled rules") {
   }
   // other operators in place of the right ones.
   const std::map<std::string, std::string> other = {
-      {"add", "sub"}, {"mul", "add"}, {"exp", "tanh"}, {"sqrt", "exp"}, {"tanh", "sigmoid"},
-      {"sigmoid", "tanh"}, {"erf", "tanh"}, {"reciprocal", "neg"}, {"sub", "add"}, {"div", "mul"},
-      {"silu", "sigmoid"}, {"gelu", "gelu_tanh"}, {"swiglu", "mul"}, {"softmax", "log_softmax"}};
+      {"add", "sub"},      {"mul", "add"},
+      {"exp", "tanh"},     {"sqrt", "exp"},
+      {"tanh", "sigmoid"}, {"sigmoid", "tanh"},
+      {"erf", "tanh"},     {"reciprocal", "neg"},
+      {"sub", "add"},      {"div", "mul"},
+      {"silu", "sigmoid"}, {"gelu", "gelu_tanh"},
+      {"swiglu", "mul"},   {"softmax", "log_softmax"}};
   for (const Rule& rule : BuiltinRules()) {
     for (size_t side = 0; side < 2; ++side) {
       const auto& statements = side == 0 ? rule.source : rule.target;
@@ -290,8 +293,8 @@ TEST_CASE("spoiled rules") {
       }
     }
   }
-  for (const auto& [name, t] : {std::make_pair("off by one", off), std::make_pair("operator",
-                                                                                  swapped)}) {
+  for (const auto& [name, t] :
+       {std::make_pair("off by one", off), std::make_pair("operator", swapped)}) {
     std::cout << name << ": " << t.made << " mutants, " << t.refuted << " refuted, " << t.unknown
               << " unknown\n";
     CHECK(t.proved_false == 0);

@@ -35,8 +35,7 @@ struct Case {
 absl::StatusOr<Plan> PlanOf(const Case& c) {
   absl::StatusOr<Graph> forward = ZooModel(c.model);
   if (!forward.ok()) return forward.status();
-  absl::StatusOr<Machine> machine =
-      LoadMachine("cpu", {.nodes = std::nullopt, .devices = c.ranks});
+  absl::StatusOr<Machine> machine = LoadMachine("cpu", {.nodes = std::nullopt, .devices = c.ranks});
   if (!machine.ok()) return machine.status();
   OptimizeOptions options;
   options.training.optimizer = c.optimizer;

@@ -86,9 +86,7 @@ void Redirect(Program& p, size_t from, BufferId old, BufferId fresh) {
 
 std::vector<Fault> Faults() {
   auto kernel = [](const char* op) {
-    return [op](const Instruction& i) {
-      return i.kind == InstructionKind::kKernel && i.op == op;
-    };
+    return [op](const Instruction& i) { return i.kind == InstructionKind::kKernel && i.op == op; };
   };
   auto step = [](StepKind kind) {
     return [kind](const Instruction& i) { return IsStep(i, kind); };
@@ -96,19 +94,21 @@ std::vector<Fault> Faults() {
   auto store = [](const Instruction& i) { return i.kind == InstructionKind::kStoreState; };
   std::vector<Fault> faults;
   for (StepKind kind : {StepKind::kAllReduce, StepKind::kAllGather}) {
-    faults.push_back({"a collective is missing", Mixed, step(kind), [](Program& p, int at) {
+    faults.push_back({"a collective is missing", Mixed, step(kind),
+                      [](Program& p, int at) {
                         const Instruction gone = p.instructions[static_cast<size_t>(at)];
                         Redirect(p, static_cast<size_t>(at) + 1, gone.outputs[0], gone.inputs[0]);
                         p.instructions.erase(p.instructions.begin() + at);
                         return true;
-                      }, false});
-    faults.push_back({"a collective is over the wrong group", Mixed, step(kind),
-                      [](Program& p, int at) {
-                        auto& axes = p.instructions[static_cast<size_t>(at)].axes;
-                        if (axes.size() != 1) return false;
-                        axes[0] = 1 - axes[0];
-                        return true;
-                      }});
+                      },
+                      false});
+    faults.push_back(
+        {"a collective is over the wrong group", Mixed, step(kind), [](Program& p, int at) {
+           auto& axes = p.instructions[static_cast<size_t>(at)].axes;
+           if (axes.size() != 1) return false;
+           axes[0] = 1 - axes[0];
+           return true;
+         }});
   }
   faults.push_back({"all-reduce with the wrong operator", Mixed, step(StepKind::kAllReduce),
                     [](Program& p, int at) {
@@ -130,11 +130,11 @@ std::vector<Fault> Faults() {
                       p.instructions[static_cast<size_t>(at)].step = StepKind::kAllToAll;
                       return true;
                     }});
-  faults.push_back({"a wrong slice", Accumulating, step(StepKind::kUnstack),
-                    [](Program& p, int at) {
-                      p.instructions[static_cast<size_t>(at)].step = StepKind::kSlice;
-                      return true;
-                    }});
+  faults.push_back(
+      {"a wrong slice", Accumulating, step(StepKind::kUnstack), [](Program& p, int at) {
+         p.instructions[static_cast<size_t>(at)].step = StepKind::kSlice;
+         return true;
+       }});
   faults.push_back({"swapped operands", Mixed, kernel("attention"), [](Program& p, int at) {
                       auto& in = p.instructions[static_cast<size_t>(at)].inputs;
                       std::swap(in[0], in[1]);
@@ -148,45 +148,49 @@ std::vector<Fault> Faults() {
                       p.instructions[static_cast<size_t>(at)].op = "relu";
                       return true;
                     }});
-  faults.push_back({"a size is not split as claimed", Mixed, kernel("linear"),
-                    [](Program& p, int at) {
-                      bool any = false;
-                      for (auto& axes : p.instructions[static_cast<size_t>(at)].size_axes) {
-                        any |= !axes.empty();
-                        axes.clear();
-                      }
-                      return any;
-                    }});
+  faults.push_back(
+      {"a size is not split as claimed", Mixed, kernel("linear"), [](Program& p, int at) {
+         bool any = false;
+         for (auto& axes : p.instructions[static_cast<size_t>(at)].size_axes) {
+           any |= !axes.empty();
+           axes.clear();
+         }
+         return any;
+       }});
   faults.push_back({"another size is split", Mixed, kernel("linear"), [](Program& p, int at) {
                       auto& sizes = p.instructions[static_cast<size_t>(at)].size_axes;
                       std::rotate(sizes.begin(), sizes.begin() + 1, sizes.end());
                       return true;
                     }});
-  faults.push_back({"another node of the same operator", Mixed, kernel("layer_norm"),
-                    [](Program& p, int at) {
-                      const NodeId mine = p.instructions[static_cast<size_t>(at)].node;
-                      for (const Instruction& i : p.instructions) {
-                        if (i.op == "layer_norm" && i.node != mine) {
-                          p.instructions[static_cast<size_t>(at)].node = i.node;
-                          return true;
-                        }
-                      }
-                      return false;
-                    }});
+  faults.push_back(
+      {"another node of the same operator", Mixed, kernel("layer_norm"), [](Program& p, int at) {
+         const NodeId mine = p.instructions[static_cast<size_t>(at)].node;
+         for (const Instruction& i : p.instructions) {
+           if (i.op == "layer_norm" && i.node != mine) {
+             p.instructions[static_cast<size_t>(at)].node = i.node;
+             return true;
+           }
+         }
+         return false;
+       }});
   faults.push_back({"a stale weight is stored", Sharded, store, [](Program& p, int at) {
                       auto& i = p.instructions[static_cast<size_t>(at)];
                       i.inputs[0] = i.outputs[0];
                       return true;
                     }});
-  faults.push_back({"an update is stored twice", Sharded, store, [](Program& p, int at) {
+  faults.push_back({"an update is stored twice", Sharded, store,
+                    [](Program& p, int at) {
                       const Instruction copy = p.instructions[static_cast<size_t>(at)];
                       p.instructions.insert(p.instructions.begin() + at, copy);
                       return true;
-                    }, false});
-  faults.push_back({"an update is not stored", Sharded, store, [](Program& p, int at) {
+                    },
+                    false});
+  faults.push_back({"an update is not stored", Sharded, store,
+                    [](Program& p, int at) {
                       p.instructions.erase(p.instructions.begin() + at);
                       return true;
-                    }, false});
+                    },
+                    false});
   faults.push_back({"a read after the free", Sharded,
                     [](const Instruction& i) { return i.kind == InstructionKind::kFree; },
                     [](Program& p, int at) {
@@ -201,7 +205,8 @@ std::vector<Fault> Faults() {
                       p.instructions.erase(p.instructions.begin() + at);
                       p.instructions.insert(p.instructions.begin() + reader, free);
                       return true;
-                    }, false});
+                    },
+                    false});
   faults.push_back({"accumulation leaves the loop", Accumulating, step(StepKind::kAccumulate),
                     [](Program& p, int at) {
                       p.loop_end = at;
@@ -218,13 +223,14 @@ std::vector<Fault> Faults() {
                         }
                       }
                       return false;
-                    }, false});
-  faults.push_back({"a device is left out", Mixed,
-                    [](const Instruction&) { return true; },
+                    },
+                    false});
+  faults.push_back({"a device is left out", Mixed, [](const Instruction&) { return true; },
                     [](Program& p, int) {
                       p.devices.pop_back();
                       return true;
-                    }, false});
+                    },
+                    false});
   return faults;
 }
 

@@ -1,7 +1,7 @@
 // Proves that a rewritten graph computes what the original does, with no help from the rules: every
-// tensor of the rewritten graph whose name the original also has is a claim of equality. Cut by cut:
-// the cone that computes it in the rewritten graph, back to the nearest such tensors, is proved equal
-// to the cone in the original back to the same tensors. Equal cones are proved once.
+// tensor of the rewritten graph whose name the original also has is a claim of equality. Cut by
+// cut: the cone that computes it in the rewritten graph, back to the nearest such tensors, is
+// proved equal to the cone in the original back to the same tensors. Equal cones are proved once.
 #ifndef TANDEM_VERIFIER_GRAPH_PROOF_H_
 #define TANDEM_VERIFIER_GRAPH_PROOF_H_
 

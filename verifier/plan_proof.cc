@@ -93,8 +93,10 @@ class PlanChecker {
         reference.loss.has_value() != graph.loss.has_value() ||
         reference.updates.size() != graph.updates.size()) {
       only_unknown_ = false;
-      Fail("graph", graph.name, absl::StrCat(what, " has other outputs, loss or updates than the "
-                                                   "training graph"));
+      Fail("graph", graph.name,
+           absl::StrCat(what,
+                        " has other outputs, loss or updates than the "
+                        "training graph"));
       return have;
     }
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -121,8 +123,9 @@ class PlanChecker {
   void Programs() {
     ++out_.obligations;
     if (plan_.programs.size() != 1) {
-      Fail("programs", "", absl::StrCat("the plan has ", plan_.programs.size(),
-                                        " programs; one class of devices is expected"));
+      Fail("programs", "",
+           absl::StrCat("the plan has ", plan_.programs.size(),
+                        " programs; one class of devices is expected"));
       only_unknown_ = false;
       return;
     }
@@ -135,8 +138,8 @@ class PlanChecker {
                        ToString(v)};
     };
     for (size_t i = 0; i < plan_.programs.size(); ++i) {
-      ProgramCheck check = CheckProgram(plan_.pcg, values_, plan_.programs[i],
-                                        absl::StrCat("program ", i), prove);
+      ProgramCheck check =
+          CheckProgram(plan_.pcg, values_, plan_.programs[i], absl::StrCat("program ", i), prove);
       out_.obligations += check.obligations;
       if (check.failures.empty()) continue;
       only_unknown_ = only_unknown_ && check.only_unknown;

@@ -32,8 +32,8 @@ struct PlanFailure {
 struct PlanVerdict {
   enum class Kind : uint8_t { kProved, kRefuted, kUnknown };
   Kind kind = Kind::kUnknown;
-  int64_t obligations = 0;       // things checked
-  int64_t proofs = 0;            // distinct proofs by the prover
+  int64_t obligations = 0;            // things checked
+  int64_t proofs = 0;                 // distinct proofs by the prover
   std::vector<PlanFailure> failures;  // all that were found, in program order
 };
 const char* PlanVerdictName(PlanVerdict::Kind kind);

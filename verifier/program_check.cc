@@ -65,9 +65,7 @@ class Checker {
   // Ids in range, layouts legal, local shapes as the layouts say: what the rest relies on.
   bool CheckShape() {
     const size_t before = out_.failures.size();
-    auto in_range = [&](BufferId b) {
-      return b.valid() && b.index() < p_.buffers.size();
-    };
+    auto in_range = [&](BufferId b) { return b.valid() && b.index() < p_.buffers.size(); };
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
       if (!b.tensor.valid() || b.tensor.index() >= pcg_.tensors.size()) {
@@ -86,8 +84,9 @@ class Checker {
       for (BufferId b : ins.inputs) Check(in_range(b), "reads a buffer that does not exist");
       for (BufferId b : ins.outputs) Check(in_range(b), "writes a buffer that does not exist");
       for (int a : ins.axes) {
-        Check(a >= 0 && a < static_cast<int>(p_.mesh.axes.size()), "names a mesh axis that is not "
-                                                                   "there");
+        Check(a >= 0 && a < static_cast<int>(p_.mesh.axes.size()),
+              "names a mesh axis that is not "
+              "there");
       }
       Check(std::is_sorted(ins.axes.begin(), ins.axes.end()) &&
                 std::adjacent_find(ins.axes.begin(), ins.axes.end()) == ins.axes.end(),
@@ -121,8 +120,10 @@ class Checker {
     std::set<int32_t> given;
     auto give = [&](BufferId b) {
       const Tensor& t = pcg_.tensor(p_.buffer(b).tensor);
-      if (!Check(!t.producer.valid(), absl::StrCat("buffer ", Name(b), " is given from outside, "
-                                                   "but tensor ", t.name, " is computed"))) {
+      if (!Check(!t.producer.valid(), absl::StrCat("buffer ", Name(b),
+                                                   " is given from outside, "
+                                                   "but tensor ",
+                                                   t.name, " is computed"))) {
         return;
       }
       Check(!p_.buffer(b).layout.IsPartial() && !Varies(b),
@@ -146,8 +147,7 @@ class Checker {
     // Constants are known everywhere.
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
-      if (pcg_.tensor(b.tensor).role == TensorRole::kConstant &&
-          b.role == BufferRole::kConstant) {
+      if (pcg_.tensor(b.tensor).role == TensorRole::kConstant && b.role == BufferRole::kConstant) {
         state_[i] = State::kHolds;
       }
     }
@@ -169,18 +169,18 @@ class Checker {
       case State::kEmpty:
         return Check(false, absl::StrCat("reads ", Name(b), " before anything wrote it"));
       case State::kAfterLoop:
-        return Check(false, absl::StrCat("reads ", Name(b),
-                                         " inside the loop that is still adding to it"));
+        return Check(
+            false, absl::StrCat("reads ", Name(b), " inside the loop that is still adding to it"));
       case State::kFreed:
-        return Check(false, absl::StrCat("reads ", Name(b), ", which is gone (freed, or of another "
+        return Check(false, absl::StrCat("reads ", Name(b),
+                                         ", which is gone (freed, or of another "
                                          "micro-batch)"));
     }
     return false;
   }
 
   void Written(BufferId b, bool after_loop = false) {
-    Check(state_[b.index()] == State::kEmpty,
-          absl::StrCat("writes ", Name(b), " a second time"));
+    Check(state_[b.index()] == State::kEmpty, absl::StrCat("writes ", Name(b), " a second time"));
     if (after_loop) {
       state_[b.index()] = State::kAfterLoop;
     } else {
@@ -243,17 +243,16 @@ class Checker {
     const Node& node = pcg_.node(ins.node);
     if (!Check(node.op == ins.op && node.attributes == ins.attributes,
                absl::StrCat("operator or attributes differ from node ", node.name)) ||
-        !Check(ins.inputs.size() == node.inputs.size() &&
-                   ins.outputs.size() == node.outputs.size(),
+        !Check(ins.inputs.size() == node.inputs.size() && ins.outputs.size() == node.outputs.size(),
                absl::StrCat("takes or gives another number of tensors than node ", node.name))) {
       return;
     }
     bool ok = true;
     for (size_t i = 0; i < ins.inputs.size(); ++i) {
-      ok &= Check(Value(ins.inputs[i]) == values_[node.inputs[i].index()],
-                  absl::StrCat("input ", i, " holds ",
-                               pcg_.tensor(p_.buffer(ins.inputs[i]).tensor).name, ", node ",
-                               node.name, " needs ", pcg_.tensor(node.inputs[i]).name));
+      ok &= Check(
+          Value(ins.inputs[i]) == values_[node.inputs[i].index()],
+          absl::StrCat("input ", i, " holds ", pcg_.tensor(p_.buffer(ins.inputs[i]).tensor).name,
+                       ", node ", node.name, " needs ", pcg_.tensor(node.inputs[i]).name));
     }
     for (size_t k = 0; k < ins.outputs.size(); ++k) {
       ok &= Check(Value(ins.outputs[k]) == values_[node.outputs[k].index()],
@@ -281,16 +280,16 @@ class Checker {
   }
 
   // The claim about one mesh axis: the operator on pieces split (or not) so, inputs and outputs
-  // placed so. Axes are independent: pieces along one axis are an instance of the same operator with
-  // smaller sizes, and each proof holds for all sizes.
+  // placed so. Axes are independent: pieces along one axis are an instance of the same operator
+  // with smaller sizes, and each proof holds for all sizes.
   void Axis(const Instruction& ins, const OpInstance& instance, int axis) {
     SplitRow row;
     for (size_t s = 0; s < ins.size_axes.size(); ++s) {
       const auto& axes = ins.size_axes[s];
       if (std::find(axes.begin(), axes.end(), axis) == axes.end()) continue;
-      if (!Check(row.size < 0, absl::StrCat("mesh axis ", p_.mesh.axes[static_cast<size_t>(axis)]
-                                                              .name,
-                                            " splits two sizes"))) {
+      if (!Check(row.size < 0,
+                 absl::StrCat("mesh axis ", p_.mesh.axes[static_cast<size_t>(axis)].name,
+                              " splits two sizes"))) {
         return;
       }
       row.size = static_cast<int>(s);
@@ -314,9 +313,9 @@ class Checker {
     const RowAnswer answer = prove_(pcg_, ins.node, instance, row);
     if (answer.kind == RowAnswer::Kind::kProved) return;
     const bool unknown = answer.kind == RowAnswer::Kind::kUnknown && out_.only_unknown;
-    Fail(absl::StrCat("mesh axis ", p_.mesh.axes[static_cast<size_t>(axis)].name, ": ",
-                      answer.kind == RowAnswer::Kind::kRefuted ? "wrong: " : "not proved: ",
-                      answer.reason));
+    Fail(absl::StrCat(
+        "mesh axis ", p_.mesh.axes[static_cast<size_t>(axis)].name, ": ",
+        answer.kind == RowAnswer::Kind::kRefuted ? "wrong: " : "not proved: ", answer.reason));
     out_.only_unknown = unknown;
   }
 
@@ -369,9 +368,8 @@ class Checker {
     const AxisPlacement* after = uniform(out.layout, "after");
     if (before == nullptr || after == nullptr) return;
     auto from = [&](Kind kind) {
-      return Check(before->kind == kind,
-                   absl::StrCat(StepKindName(ins.step), " of a value that is ",
-                                ToString(in.layout)));
+      return Check(before->kind == kind, absl::StrCat(StepKindName(ins.step),
+                                                      " of a value that is ", ToString(in.layout)));
     };
     auto to = [&](Kind kind) {
       return Check(after->kind == kind,
@@ -389,14 +387,16 @@ class Checker {
       case StepKind::kAllReduce:
       case StepKind::kAccumulate:
         if (from(Kind::kPartial) && to(Kind::kReplicated)) {
-          Check(before->combiner == ins.combiner, "combines with another operator than the partial "
-                                                  "value needs");
+          Check(before->combiner == ins.combiner,
+                "combines with another operator than the partial "
+                "value needs");
         }
         break;
       case StepKind::kReduceScatter:
         if (from(Kind::kPartial) && to(Kind::kSplit)) {
-          Check(before->combiner == ins.combiner, "combines with another operator than the partial "
-                                                  "value needs");
+          Check(before->combiner == ins.combiner,
+                "combines with another operator than the partial "
+                "value needs");
           innermost(out.layout, *after);
         }
         break;
@@ -427,13 +427,13 @@ class Checker {
     for (const StateUpdate& u : pcg_.updates) {
       if (u.state == tensor) update = &u;
     }
-    if (!Check(update != nullptr, absl::StrCat("stores into ", Name(state),
-                                               ", which the graph does not update"))) {
+    if (!Check(update != nullptr,
+               absl::StrCat("stores into ", Name(state), ", which the graph does not update"))) {
       return;
     }
     Check(Value(ins.inputs[0]) == values_[update->next.index()],
-          absl::StrCat("stores ", pcg_.tensor(p_.buffer(ins.inputs[0]).tensor).name, " as the next ",
-                       pcg_.tensor(tensor).name, "; the graph says ",
+          absl::StrCat("stores ", pcg_.tensor(p_.buffer(ins.inputs[0]).tensor).name,
+                       " as the next ", pcg_.tensor(tensor).name, "; the graph says ",
                        pcg_.tensor(update->next).name));
     Check(p_.buffer(ins.inputs[0]).layout == p_.buffer(state).layout,
           absl::StrCat("stores a piece laid out ", ToString(p_.buffer(ins.inputs[0]).layout),
@@ -450,7 +450,8 @@ class Checker {
       Check(!p_.buffer(b).layout.IsPartial() && !Varies(b),
             absl::StrCat(what, " ", Name(b), " is not complete"));
     };
-    if (Check(p_.outputs.size() == pcg_.outputs.size(), "the number of outputs is not the graph's")) {
+    if (Check(p_.outputs.size() == pcg_.outputs.size(),
+              "the number of outputs is not the graph's")) {
       for (size_t i = 0; i < p_.outputs.size(); ++i) {
         Check(Value(p_.outputs[i]) == values_[pcg_.outputs[i].index()],
               absl::StrCat("output ", i, " is not ", pcg_.tensor(pcg_.outputs[i]).name));
@@ -458,7 +459,8 @@ class Checker {
       }
     }
     if (pcg_.loss) {
-      if (Check(p_.loss.valid() && p_.loss.index() < p_.buffers.size(), "the program has no loss")) {
+      if (Check(p_.loss.valid() && p_.loss.index() < p_.buffers.size(),
+                "the program has no loss")) {
         Check(Value(p_.loss) == values_[pcg_.loss->index()], "the loss is another tensor");
         whole(p_.loss, "loss");
         for (const AxisPlacement& a : p_.buffer(p_.loss).layout.axes) {

@@ -20,7 +20,8 @@ struct RowAnswer {
   Kind kind = Kind::kUnknown;
   std::string reason;
 };
-using RowProver = std::function<RowAnswer(const Graph&, NodeId, const OpInstance&, const SplitRow&)>;
+using RowProver =
+    std::function<RowAnswer(const Graph&, NodeId, const OpInstance&, const SplitRow&)>;
 
 struct ProgramCheck {
   int64_t obligations = 0;

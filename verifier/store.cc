@@ -23,7 +23,6 @@ void Scope::Include(const Scope& other, int binders) {
 
 bool Scope::Has(Atom var) const { return std::binary_search(vars.begin(), vars.end(), var); }
 
-
 Store::Store() : index_(std::make_unique<Index>()) {
   guards_.push_back({GuardKind::kTrue, {}, {}, {}, {}});
   guards_.push_back({GuardKind::kFalse, {}, {}, {}, {}});

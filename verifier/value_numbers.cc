@@ -15,8 +15,7 @@ std::vector<int> ValueNumbers::Of(const Graph& graph) {
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
     const Tensor& t = graph.tensors[i];
     if (t.producer.valid()) continue;
-    std::string key = absl::StrCat("source ", t.name, " ",
-                                   absl::StrJoin(PlainShape(t.shape), ","));
+    std::string key = absl::StrCat("source ", t.name, " ", absl::StrJoin(PlainShape(t.shape), ","));
     if (t.role == TensorRole::kConstant) {
       // Constants are what they contain.
       key = absl::StrCat("constant ", absl::StrJoin(PlainShape(t.shape), ","));

@@ -1,5 +1,5 @@
-// The cuda back end: cudart for memory and streams, NVRTC for generated kernels, cuBLASLt for GEMMs,
-// NCCL for collectives.
+// The cuda back end: cudart for memory and streams, NVRTC for generated kernels, cuBLASLt for
+// GEMMs, NCCL for collectives.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
@@ -147,9 +147,9 @@ class CudaDevice : public Device {
     const absl::StatusOr<std::string> cubin = CompileToCubin(source, info_.architecture);
     if (!cubin.ok()) return cubin.status();
     cudaLibrary_t library = nullptr;
-    if (absl::Status s = CudaStatus(cudaLibraryLoadData(&library, cubin->data(), nullptr, nullptr,
-                                                        0, nullptr, nullptr, 0),
-                                    "loading a kernel");
+    if (absl::Status s = CudaStatus(
+            cudaLibraryLoadData(&library, cubin->data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+            "loading a kernel");
         !s.ok()) {
       return s;
     }

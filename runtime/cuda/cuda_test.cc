@@ -14,12 +14,15 @@ TEST_CASE("Generated kernels compile for every machine there is a preset of") {
     const auto cubin = CompileToCubin(ProbeKernelSource(), architecture);
     INFO(cubin.status());
     REQUIRE(cubin.ok());
-    CHECK(cubin->compare(0, 4, "\x7f" "ELF") == 0);
+    CHECK(cubin->compare(0, 4,
+                         "\x7f"
+                         "ELF") == 0);
   }
 }
 
 TEST_CASE("A kernel that is wrong comes back with the compiler's words") {
-  const auto wrong = CompileToCubin("extern \"C\" __global__ void f() { undeclared = 1; }", "sm_90");
+  const auto wrong =
+      CompileToCubin("extern \"C\" __global__ void f() { undeclared = 1; }", "sm_90");
   CHECK(wrong.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(std::string(wrong.status().message()).find("undeclared") != std::string::npos);
   CHECK_FALSE(CompileToCubin(ProbeKernelSource(), "sm_1").ok());

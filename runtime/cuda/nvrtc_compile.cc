@@ -28,9 +28,9 @@ std::string LogOf(nvrtcProgram program) {
 absl::StatusOr<std::string> CompileToCubin(const std::string& source,
                                            const std::string& architecture) {
   Program program;
-  if (absl::Status s = CudaStatus(nvrtcCreateProgram(&program.handle, source.c_str(), "kernel.cu",
-                                                     0, nullptr, nullptr),
-                                  "NVRTC");
+  if (absl::Status s = CudaStatus(
+          nvrtcCreateProgram(&program.handle, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
+          "NVRTC");
       !s.ok()) {
     return s;
   }

@@ -5,11 +5,10 @@
 #ifndef TANDEM_TOOLS_CLI_COMMAND_H_
 #define TANDEM_TOOLS_CLI_COMMAND_H_
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "absl/status/status.h"
 

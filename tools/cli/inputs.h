@@ -2,11 +2,10 @@
 #ifndef TANDEM_TOOLS_CLI_INPUTS_H_
 #define TANDEM_TOOLS_CLI_INPUTS_H_
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "absl/status/statusor.h"
 #include "models/load_model.h"

@@ -1,10 +1,10 @@
+#include "simulator/machine.h"
+
 #include <iostream>
 #include <memory>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "simulator/machine.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 
@@ -69,9 +69,8 @@ void AddMachine(CLI::App& app, Chosen& chosen) {
   show->add_option("--nodes", input->nodes, "Number of nodes");
   show->add_option("--devices", input->devices, "Number of devices");
   show->add_flag("--json", *json, "Prints JSON");
-  show->callback([input, json, &chosen] {
-    chosen.body = [input, json] { return Show(*input, *json); };
-  });
+  show->callback(
+      [input, json, &chosen] { chosen.body = [input, json] { return Show(*input, *json); }; });
 }
 
 }  // namespace tandem::cli

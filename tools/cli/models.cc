@@ -1,7 +1,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -21,8 +20,8 @@ int List(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const ZooEntry& e : ZooEntries()) {
     if (json) {
-      all.push_back({{"name", e.name}, {"description", e.description},
-                     {"default_batch", e.default_batch}});
+      all.push_back(
+          {{"name", e.name}, {"description", e.description}, {"default_batch", e.default_batch}});
     } else {
       std::cout << absl::StrFormat("%-14s %s\n", e.name, e.description);
     }
@@ -49,8 +48,8 @@ int Show(const ModelInput& input, bool json, bool tensors) {
       "%s: %d nodes, %d parameters (%d trainable, %.2f MiB), %.4g forward FLOPs\n", graph->name,
       s->nodes, s->parameters, s->trainable_parameters,
       static_cast<double>(s->parameter_bytes) / (1024.0 * 1024), s->forward_flops);
-  for (const auto& [ports, what] : {std::make_pair(&s->inputs, "input"),
-                                    std::make_pair(&s->outputs, "output")}) {
+  for (const auto& [ports, what] :
+       {std::make_pair(&s->inputs, "input"), std::make_pair(&s->outputs, "output")}) {
     for (const ModelSummary::Port& p : *ports) {
       std::cout << absl::StrFormat("  %-7s %s %s [%s]\n", what, p.name, p.dtype,
                                    absl::StrJoin(p.shape, ", "));
@@ -91,25 +90,23 @@ void AddModels(CLI::App& app, Chosen& chosen) {
   models->require_subcommand(1);
   auto json = std::make_shared<bool>(false);
   auto input = std::make_shared<ModelInput>();
-  CLI::App* list =
-      models->add_subcommand("list", "The zoo.\nExample: tandem models list");
+  CLI::App* list = models->add_subcommand("list", "The zoo.\nExample: tandem models list");
   list->add_flag("--json", *json, "Prints JSON");
   list->callback([json, &chosen] { chosen.body = [json] { return List(*json); }; });
   auto tensors = std::make_shared<bool>(false);
   CLI::App* show = models->add_subcommand(
-      "show", "What a model contains: sizes, parameters, FLOPs, what is unsupported.\n"
-              "Example: tandem models show model.onnx");
+      "show",
+      "What a model contains: sizes, parameters, FLOPs, what is unsupported.\n"
+      "Example: tandem models show model.onnx");
   input->Add(*show);
   show->add_flag("--json", *json, "Prints JSON");
   show->add_flag("--tensors", *tensors, "Each stored tensor, what it was taken for, and why");
-  show->callback([=, &chosen] {
-    chosen.body = [=] { return Show(*input, *json, *tensors); };
-  });
+  show->callback([=, &chosen] { chosen.body = [=] { return Show(*input, *json, *tensors); }; });
   auto out = std::make_shared<std::string>();
   auto emitted = std::make_shared<ModelInput>();
-  CLI::App* emit = models->add_subcommand(
-      "emit", "Writes a model as protobuf (.pb) or text (.textproto).\n"
-              "Example: tandem models emit bert-large --out bert.pb");
+  CLI::App* emit = models->add_subcommand("emit",
+                                          "Writes a model as protobuf (.pb) or text (.textproto).\n"
+                                          "Example: tandem models emit bert-large --out bert.pb");
   emitted->Add(*emit);
   emit->add_option("--out", *out, "File to write")->required();
   emit->callback([=, &chosen] { chosen.body = [=] { return Emit(*emitted, *out); }; });

@@ -1,9 +1,8 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
-
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "pcg/op_parser.h"
 #include "tools/cli/command.h"
@@ -54,14 +53,14 @@ void AddOperators(CLI::App& app, Chosen& chosen) {
   operators->require_subcommand(1);
   auto json = std::make_shared<bool>(false);
   auto files = std::make_shared<std::vector<std::string>>();
-  CLI::App* check = operators->add_subcommand(
-      "check", "Parses operator files and prints what was understood.\n"
-               "Example: tandem operators check my.ops");
+  CLI::App* check =
+      operators->add_subcommand("check",
+                                "Parses operator files and prints what was understood.\n"
+                                "Example: tandem operators check my.ops");
   check->add_option("files", *files, "Operator files")->required();
   check->add_flag("--json", *json, "Prints JSON");
-  check->callback([files, json, &chosen] {
-    chosen.body = [files, json] { return Check(*files, *json); };
-  });
+  check->callback(
+      [files, json, &chosen] { chosen.body = [files, json] { return Check(*files, *json); }; });
   CLI::App* list =
       operators->add_subcommand("list", "The built-in operators.\nExample: tandem operators list");
   list->add_flag("--json", *json, "Prints JSON");

@@ -1,6 +1,8 @@
+#include "optimizer/optimize.h"
+
+#include <atomic>
 #include <chrono>
 #include <csignal>
-#include <atomic>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -8,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "optimizer/make_plan.h"
-#include "optimizer/optimize.h"
 #include "pcg/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
@@ -89,8 +90,7 @@ int Run(const Arguments& a) {
   absl::StatusOr<RuleVerdicts> rules = ProveBuiltinRules();
   if (!rules.ok()) return Fail(rules.status());
   std::signal(SIGINT, Interrupt);
-  absl::StatusOr<OptimizeResult> result =
-      Optimize(*forward, rules->rules, *machine, options);
+  absl::StatusOr<OptimizeResult> result = Optimize(*forward, rules->rules, *machine, options);
   std::signal(SIGINT, SIG_DFL);
   if (!result.ok()) return Fail(result.status());
 
@@ -118,8 +118,7 @@ int Run(const Arguments& a) {
     std::cout << SummaryTable(*result, *machine, options.training);
     std::cout << absl::StrFormat("found in %.2f s", search_seconds);
     if (!a.out.empty()) {
-      std::cout << "; written to " << a.out
-                << " (plan.pb, summary.json, report.html, trace.json)";
+      std::cout << "; written to " << a.out << " (plan.pb, summary.json, report.html, trace.json)";
     }
     std::cout << "\n";
   }

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +40,10 @@ int Explain(const std::string& directory, bool json) {
   for (const RuleApplication& r : plan->rules) {
     Json& one = by_rule[r.rule];
     if (one.is_null()) {
-      one = {{"name", r.rule}, {"certificate", r.certificate}, {"count", 0}, {"gain_seconds", 0.0},
+      one = {{"name", r.rule},
+             {"certificate", r.certificate},
+             {"count", 0},
+             {"gain_seconds", 0.0},
              {"where", Json::array()}};
     }
     one["count"] = one["count"].get<int64_t>() + 1;
@@ -97,8 +99,8 @@ int Verify(const std::string& directory, bool json) {
     std::cout << out.dump(2) << "\n";
   } else {
     std::cout << absl::StrFormat("%s: %d obligations, %d distinct proofs, %.2f s\n",
-                                 PlanVerdictName(verdict.kind), verdict.obligations,
-                                 verdict.proofs, seconds);
+                                 PlanVerdictName(verdict.kind), verdict.obligations, verdict.proofs,
+                                 seconds);
     for (const PlanFailure& f : verdict.failures) {
       std::cout << "  " << f.program;
       if (f.instruction >= 0) std::cout << ", instruction " << f.instruction;
@@ -171,9 +173,10 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
 void AddExplain(CLI::App& app, Chosen& chosen) {
   auto directory = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* c = app.add_subcommand(
-      "explain", "Which rules fired where, what each bought, what proof stands behind it.\n"
-                 "Example: tandem explain plan/");
+  CLI::App* c =
+      app.add_subcommand("explain",
+                         "Which rules fired where, what each bought, what proof stands behind it.\n"
+                         "Example: tandem explain plan/");
   c->add_option("plan", *directory, "A plan's folder")->required();
   c->add_flag("--json", *json, "Prints JSON");
   c->callback([=, &chosen] { chosen.body = [=] { return Explain(*directory, *json); }; });
@@ -183,8 +186,9 @@ void AddVerify(CLI::App& app, Chosen& chosen) {
   auto directory = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   CLI::App* c = app.add_subcommand(
-      "verify", "Proves that a plan's programs compute its training graph, trusting neither the "
-                "search nor the lowering.\nExample: tandem verify plan/");
+      "verify",
+      "Proves that a plan's programs compute its training graph, trusting neither the "
+      "search nor the lowering.\nExample: tandem verify plan/");
   c->add_option("plan", *directory, "A plan's folder")->required();
   c->add_flag("--json", *json, "Prints JSON");
   c->callback([=, &chosen] { chosen.body = [=] { return Verify(*directory, *json); }; });
@@ -195,9 +199,9 @@ void AddSimulate(CLI::App& app, Chosen& chosen) {
   auto machine = std::make_shared<MachineInput>();
   auto trace = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* c = app.add_subcommand(
-      "simulate", "What a plan takes on its machine, or on another.\n"
-                  "Example: tandem simulate plan/ --machine dgx-h100");
+  CLI::App* c = app.add_subcommand("simulate",
+                                   "What a plan takes on its machine, or on another.\n"
+                                   "Example: tandem simulate plan/ --machine dgx-h100");
   c->add_option("plan", *directory, "A plan's folder")->required();
   c->add_option("--machine", machine->name,
                 "A preset or a textproto file; default: the plan's own");

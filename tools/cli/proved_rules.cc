@@ -20,10 +20,10 @@ absl::StatusOr<RuleVerdicts> ProveBuiltinRules() {
     }
   }
   auto prover = std::make_shared<SplitProver>();
-  out.rules = ProvedRuleSet(std::move(entries),
-                            [prover](const OpInstance& instance, const SplitRow& row) {
-                              return IsProved(prover->Prove(instance, row));
-                            });
+  out.rules =
+      ProvedRuleSet(std::move(entries), [prover](const OpInstance& instance, const SplitRow& row) {
+        return IsProved(prover->Prove(instance, row));
+      });
   return out;
 }
 

@@ -2,9 +2,8 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
-
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "absl/strings/str_format.h"
 #include "substitutions/rule.h"
@@ -71,8 +70,7 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
       ++unknown;
     }
     if (!json) {
-      std::cout << absl::StrFormat("%-28s %-8s %s\n", rule.name,
-                                   one["verdict"].get<std::string>(),
+      std::cout << absl::StrFormat("%-28s %-8s %s\n", rule.name, one["verdict"].get<std::string>(),
                                    one["reason"].get<std::string>());
     }
     list.push_back(one);
@@ -80,8 +78,11 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (json) {
-    std::cout << Json{{"proved", proved},   {"refuted", refuted}, {"unknown", unknown},
-                      {"seconds", seconds}, {"rules", list}}
+    std::cout << Json{{"proved", proved},
+                      {"refuted", refuted},
+                      {"unknown", unknown},
+                      {"seconds", seconds},
+                      {"rules", list}}
                      .dump(2)
               << "\n";
   } else {
@@ -129,18 +130,17 @@ void AddRules(CLI::App& app, Chosen& chosen) {
   auto json = std::make_shared<bool>(false);
   auto files = std::make_shared<std::vector<std::string>>();
   auto operators = std::make_shared<std::vector<std::string>>();
-  CLI::App* verify = rules->add_subcommand(
-      "verify", "Proves rules from the operators' texts, for all sizes.\n"
-                "Example: tandem rules verify          (the built-in ones)\n"
-                "Example: tandem rules verify my.rules --operators my.ops");
+  CLI::App* verify =
+      rules->add_subcommand("verify",
+                            "Proves rules from the operators' texts, for all sizes.\n"
+                            "Example: tandem rules verify          (the built-in ones)\n"
+                            "Example: tandem rules verify my.rules --operators my.ops");
   verify->add_option("files", *files, "Rule files; default: the built-in rules");
   verify->add_option("--operators", *operators, "Further operators, as text");
   verify->add_flag("--json", *json, "Prints JSON");
-  verify->callback([=, &chosen] {
-    chosen.body = [=] { return VerifyRules(*files, *operators, *json); };
-  });
-  CLI::App* list =
-      rules->add_subcommand("list", "The built-in rules.\nExample: tandem rules list");
+  verify->callback(
+      [=, &chosen] { chosen.body = [=] { return VerifyRules(*files, *operators, *json); }; });
+  CLI::App* list = rules->add_subcommand("list", "The built-in rules.\nExample: tandem rules list");
   list->add_flag("--json", *json, "Prints JSON");
   list->callback([=, &chosen] { chosen.body = [=] { return ListRules(*json); }; });
   auto name = std::make_shared<std::string>();

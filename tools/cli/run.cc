@@ -1,13 +1,13 @@
+#include "runtime/run.h"
+
 #include <fstream>
 #include <iostream>
 #include <memory>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
 #include "pcg/plan.h"
 #include "pcg/record.h"
-#include "runtime/run.h"
 #include "tools/cli/command.h"
 
 namespace tandem::cli {
@@ -75,9 +75,10 @@ int Execute(Arguments a) {
 
 void AddRun(CLI::App& app, Chosen& chosen) {
   auto a = std::make_shared<Arguments>();
-  CLI::App* c = app.add_subcommand(
-      "run", "Executes a plan: training steps on real devices.\n"
-             "Example: tandem run plan/ --backend cpu --ranks 4 --steps 3 --check");
+  CLI::App* c =
+      app.add_subcommand("run",
+                         "Executes a plan: training steps on real devices.\n"
+                         "Example: tandem run plan/ --backend cpu --ranks 4 --steps 3 --check");
   c->add_option("plan", a->plan, "A plan's folder")->required();
   c->add_option("--backend", a->options.backend, "What executes it")
       ->check(CLI::IsMember({"cpu", "cuda"}))
@@ -94,8 +95,7 @@ void AddRun(CLI::App& app, Chosen& chosen) {
                 "Folder of input_K.pb, labels.pb and output_K.pb; default: seeded data");
   c->add_flag("--check", a->options.check, "Compares with the serial model, in fp64");
   c->add_option("--trace", a->trace, "Writes a trace of the last step for Perfetto");
-  c->add_option("--timeout", a->options.timeout_seconds,
-                "Seconds a rank waits for another")
+  c->add_option("--timeout", a->options.timeout_seconds, "Seconds a rank waits for another")
       ->capture_default_str();
   c->add_flag("--json", a->json, "Prints JSON");
   c->callback([a, &chosen] { chosen.body = [a] { return Execute(*a); }; });

@@ -29,8 +29,7 @@ std::map<std::string, RuleSum> Sums(const std::vector<RuleApplication>& rules) {
 
 double Mfu(const OptimizeResult& result, const Machine& machine, DType precision,
            double step_seconds) {
-  const auto& rate =
-      machine.device.contraction[static_cast<size_t>(PrecisionOf(precision))];
+  const auto& rate = machine.device.contraction[static_cast<size_t>(PrecisionOf(precision))];
   const double peak = rate.peak_flops > 0 ? rate.peak_flops : rate.flops_per_second;
   if (step_seconds <= 0 || peak <= 0) return 0;
   return result.model_flops / (step_seconds * peak * machine.devices);
@@ -96,8 +95,8 @@ nlohmann::ordered_json SummaryJson(const OptimizeResult& r, const Machine& machi
 
 std::string SummaryTable(const OptimizeResult& r, const Machine& machine,
                          const TrainingOptions& training) {
-  std::string out = absl::StrFormat("%-22s %12s %8s %14s  %s\n", "plan", "step (ms)", "MFU",
-                                    "peak GiB/dev", "");
+  std::string out =
+      absl::StrFormat("%-22s %12s %8s %14s  %s\n", "plan", "step (ms)", "MFU", "peak GiB/dev", "");
   auto row = [&](const std::string& name, double step, int64_t bytes, const std::string& note) {
     absl::StrAppendFormat(&out, "%-22s %12.3f %7.1f%% %14.3f  %s\n", name, step * 1e3,
                           100 * Mfu(r, machine, training.precision, step),

@@ -2,10 +2,9 @@
 #ifndef TANDEM_TOOLS_CLI_SUMMARY_H_
 #define TANDEM_TOOLS_CLI_SUMMARY_H_
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "optimizer/optimize.h"
 #include "simulator/machine.h"
