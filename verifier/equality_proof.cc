@@ -312,12 +312,12 @@ Verdict ProveEqual(const Graph& source, const Graph& target, const EqualityOptio
     }
     return Proved{*std::move(certificate)};
   }
-  if (auto example = prover::RefuteEqual(source, target, *classes, options.sizes, 40)) {
-    return Refuted{*std::move(example)};
-  }
-  if (options.allow_own_extents) {
+  // Numbers at other sizes than the graphs' own speak against the theorem for all sizes only.
+  auto example = prover::RefuteEqual(source, target, *classes, options.sizes, 40);
+  if (options.allow_own_extents && !(example && example->seed == prover::kOwnExtents)) {
     if (auto certificate = attempt(true, false)) return Proved{*std::move(certificate)};
   }
+  if (example) return Refuted{*std::move(example)};
   if (options.allow_exp_fact) {
     if (auto certificate = attempt(false, true)) return Proved{*std::move(certificate)};
   }

@@ -75,6 +75,59 @@ TEST_CASE("heads are split and merged by factors") {
   CHECK_FALSE(IsProved(ProveEqual(make(false), plain.g)));
 }
 
+TEST_CASE("numbers are tried only at sizes where the reshapes exist") {
+  using List = std::vector<int64_t>;
+  auto reshaped = [](const FactoredShape& from, const std::vector<List>& shapes, bool negated) {
+    Maker m;
+    TensorId t = m.Source("x", from);
+    for (const List& shape : shapes) t = m.Node1("reshape", {t}, {{"shape", shape}});
+    if (negated) t = m.Node1("neg", {t});
+    m.g.tensors[t.index()].name = "out";
+    m.g.outputs = {t};
+    REQUIRE(PropagateFactors(m.g).ok());
+    return m.g;
+  };
+  SECTION("a dim of 1 is put in") {
+    const Graph two = reshaped({{7}, {3, 5}}, {{7, 3, 5}, {1, 7, 3, 5}}, false);
+    CHECK(IsProved(ProveEqual(two, reshaped({{7}, {3, 5}}, {{1, 7, 3, 5}}, false))));
+    CHECK(IsRefuted(ProveEqual(two, reshaped({{7}, {3, 5}}, {{1, 7, 3, 5}}, true))));
+    CHECK(IsRefuted(ProveEqual(two, reshaped({{7}, {3, 5}}, {{7, 1, 3, 5}}, false))));
+  }
+  SECTION("sizes that share no factors") {
+    const Graph two = reshaped({{4}, {6}}, {{24}, {6, 4}}, false);
+    CHECK(IsProved(ProveEqual(two, reshaped({{4}, {6}}, {{6, 4}}, false))));
+    CHECK(IsRefuted(ProveEqual(two, reshaped({{4}, {6}}, {{6, 4}}, true))));
+    // By way of other sizes: not proved, but at no sizes at which all reshapes exist refuted.
+    CHECK_FALSE(IsRefuted(ProveEqual(two, reshaped({{4}, {6}}, {{8, 3}, {6, 4}}, false))));
+  }
+}
+
+TEST_CASE("a number that a shape gives is not another size") {
+  auto times = [](double factor) {
+    Maker m;
+    m.g.outputs = {m.Node1("scale", {m.Source("x", {{3}})}, {{"value", factor}})};
+    return m.g;
+  };
+  Maker sum;
+  TensorId ones = sum.Node1("fill", {}, {{"shape", std::vector<int64_t>{4}}, {"value", 1.0}});
+  TensorId four = sum.Node1("reduce_sum_keep", {ones}, {{"rank_c", int64_t{0}}});
+  sum.g.outputs = {sum.Node1("mul", {sum.Source("x", {{3}}), four})};
+  CHECK(IsProved(ProveEqual(sum.g, times(4))));
+  CHECK(IsRefuted(ProveEqual(sum.g, times(3))));
+}
+
+TEST_CASE("tensors of one name and two shapes are not one") {
+  auto sum = [](int64_t n) {
+    Maker m;
+    TensorId ones = m.Node1("fill", {}, {{"shape", std::vector<int64_t>{n}}, {"value", 1.0}});
+    m.g.tensors[ones.index()].name = "ones";
+    m.g.outputs = {m.Node1("reduce_sum_keep", {ones}, {{"rank_c", int64_t{0}}})};
+    return m.g;
+  };
+  CHECK(IsProved(ProveEqual(sum(4), sum(4))));
+  CHECK(IsRefuted(ProveEqual(sum(4), sum(5))));
+}
+
 TEST_CASE("shapes are part of the claim") {
   Maker a, b;
   a.g.outputs = {a.Node1("reduce_sum", {a.Source("x", {{4}, {6}})},

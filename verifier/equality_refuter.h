@@ -2,6 +2,7 @@
 #ifndef TANDEM_VERIFIER_EQUALITY_REFUTER_H_
 #define TANDEM_VERIFIER_EQUALITY_REFUTER_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,10 @@
 
 namespace tandem::prover {
 
+// The seed whose sizes are the graphs' own.
+inline constexpr uint64_t kOwnExtents = 1;
+
+// Tries sizes at which all operators exist, until `samples` of them agreed.
 std::optional<Counterexample> RefuteEqual(const Graph& source, const Graph& target,
                                           const SizeClasses& classes,
                                           const std::map<std::string, NamedFactor>& sizes,

@@ -26,6 +26,69 @@ std::optional<SymbolicAttribute> SymbolOf(const OpSpec& spec, const Node& node,
 
 }  // namespace
 
+// Sizes that only a list in an attribute gives are the same size where the same tensor of both
+// graphs has them, of the same extent. A dim of 1 that a reshape puts in is just 1.
+void SizeClasses::MergeListed() {
+  std::map<std::string, int> by_name;
+  std::vector<int> now;
+  std::vector<Class> kept;
+  for (Class& c : classes_) {
+    const int next = static_cast<int>(kept.size());
+    now.push_back(next);
+    if (c.source || c.constant || !c.definitions.empty()) {
+      kept.push_back(std::move(c));
+      continue;
+    }
+    if (c.extent == 1) {
+      c.constant = true;
+      kept.push_back(std::move(c));
+      continue;
+    }
+    c.listed = true;
+    for (;;) {
+      auto [it, inserted] = by_name.try_emplace(c.name, next);
+      if (inserted) {
+        kept.push_back(std::move(c));
+        break;
+      }
+      Class& other = kept[static_cast<size_t>(it->second)];
+      if (other.extent == c.extent) {
+        other.listed_in_both = true;
+        now.back() = it->second;
+        break;
+      }
+      c.name += "'";
+    }
+  }
+  classes_ = std::move(kept);
+  for (int& c : class_of_) c = now[static_cast<size_t>(c)];
+}
+
+// `out[j] = x[regroup(j)]` exists where both have as many elements.
+void SizeClasses::CountElements(const Graph& graph, int side, int node) {
+  const OpInstance& op = instance(side, node);
+  const OpSpec* spec = graph.operators.Find(op.op);
+  if (spec == nullptr) return;
+  const auto classes = [&](int tensor) {
+    std::vector<int> out;
+    for (const auto& dim : op.tensors[static_cast<size_t>(tensor)].dims) {
+      for (int size : dim) out.push_back(OfSize(side, node, size));
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  for (const ExprNode& e : spec->exprs.nodes) {
+    if (e.kind != ExprKind::kCall || e.name != "regroup") continue;
+    if (spec->equations.size() != 1 || spec->equations[0].index.size() != 1 ||
+        spec->inputs.size() != 1) {
+      only_own_extents_ = true;
+      continue;
+    }
+    SameCount same{classes(0), classes(op.num_inputs)};
+    if (same.a != same.b) same_counts_.push_back(std::move(same));
+  }
+}
+
 int SizeClasses::Find(int slot) const {
   while (parent_[static_cast<size_t>(slot)] != slot) {
     slot = parent_[static_cast<size_t>(slot)] =
@@ -162,6 +225,12 @@ absl::StatusOr<SizeClasses> SizeClasses::Of(const Graph& source, const Graph& ta
           k.definitions.push_back(std::move(definition));
         }
       }
+    }
+  }
+  c.MergeListed();
+  for (size_t side = 0; side < 2; ++side) {
+    for (size_t n = 0; n < graphs[side]->nodes.size(); ++n) {
+      c.CountElements(*graphs[side], static_cast<int>(side), static_cast<int>(n));
     }
   }
   return c;

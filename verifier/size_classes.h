@@ -30,6 +30,9 @@ class SizeClasses {
     int64_t extent = 1;     // in the graphs at hand
     bool constant = false;  // fixed by an operator's text or an attribute
     bool source = false;    // a factor of a source
+    // Given by nothing but an attribute's list (what a reshape or a fill makes), in both graphs?
+    bool listed = false;
+    bool listed_in_both = false;
     std::string name;
     // A formula that determines it: of an operator's sizes, or an attribute that is a symbol.
     struct Definition {
@@ -48,6 +51,13 @@ class SizeClasses {
   int OfTensor(int side, TensorId tensor, int dim, int factor) const;
   int OfSize(int side, int node, int size) const;
   const std::vector<Class>& classes() const { return classes_; }
+  // Products that must be equal for the operators to exist: a reshape keeps the number of elements.
+  struct SameCount {
+    std::vector<int> a, b;  // classes
+  };
+  const std::vector<SameCount>& same_counts() const { return same_counts_; }
+  // Some operator regroups in a way same_counts() does not express: trust only the extents at hand.
+  bool only_own_extents() const { return only_own_extents_; }
   const OpInstance& instance(int side, int node) const {
     return instances_[static_cast<size_t>(side)][static_cast<size_t>(node)];
   }
@@ -56,6 +66,8 @@ class SizeClasses {
   SizeClasses() = default;
   int Find(int slot) const;
   void Unite(int a, int b) { parent_[static_cast<size_t>(Find(a))] = Find(b); }
+  void MergeListed();
+  void CountElements(const Graph& graph, int side, int node);
 
   std::array<std::vector<OpInstance>, 2> instances_;
   // First slot of each tensor's factor and each node's sizes.
@@ -64,6 +76,8 @@ class SizeClasses {
   mutable std::vector<int> parent_;
   std::vector<int> class_of_;  // by slot
   std::vector<Class> classes_;
+  std::vector<SameCount> same_counts_;
+  bool only_own_extents_ = false;
 };
 
 }  // namespace tandem
