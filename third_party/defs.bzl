@@ -36,6 +36,8 @@ def tandem_cc_library(name, copts = [], visibility = None, **kwargs):
         name = name,
         copts = TANDEM_COPTS + copts,
         visibility = visibility if visibility != None else folder_visibility(),
+        # No shared object for a library that is named as a target (by //...): nothing links it.
+        linkstatic = True,
         **kwargs
     )
 

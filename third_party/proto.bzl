@@ -39,6 +39,7 @@ def tandem_proto_library(name, srcs, deps = [], visibility = None):
         name = name,
         srcs = [stem + ".pb.cc" for stem in stems],
         hdrs = [stem + ".pb.h" for stem in stems],
+        linkstatic = True,
         copts = ["-w"],
         visibility = visibility,
         deps = deps + ["@protobuf"],
