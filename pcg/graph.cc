@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -49,11 +51,57 @@ absl::Status InNode(const Node& node, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("node '", node.name, "': ", status.message()));
 }
 
+// Instances by what they depend on: the operator's text, attributes and shapes. Instantiation is a
+// pure function, asked again and again for equal nodes by everything that walks a graph (lowering,
+// timeline, verifier, runtime), so its answers are kept for the whole process. Errors are not kept.
+class InstanceMemo {
+ public:
+  static InstanceMemo& Get() {
+    static auto* memo = new InstanceMemo;
+    return *memo;
+  }
+
+  std::optional<OpInstance> Find(const std::string& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = instances_.find(key);
+    if (it == instances_.end()) return std::nullopt;
+    return it->second;
+  }
+
+  void Keep(std::string key, const OpInstance& instance) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (instances_.size() >= kMost) instances_.clear();
+    instances_.emplace(std::move(key), instance);
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;  // far more than a model has; a few tens of MB at worst
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, OpInstance> instances_;
+};
+
+// `outputs` null: not known yet.
+absl::StatusOr<OpInstance> Remembered(const OpSpec& spec, const Attributes& attributes,
+                                      const std::vector<FactoredShape>& inputs,
+                                      const std::vector<FactoredShape>* outputs) {
+  std::string key = absl::StrCat(spec.text, outputs == nullptr ? "?" : "!");
+  AppendAttributes(attributes, key);
+  AppendShapes(inputs, key);
+  key += '>';
+  if (outputs != nullptr) AppendShapes(*outputs, key);
+  if (std::optional<OpInstance> known = InstanceMemo::Get().Find(key)) return *std::move(known);
+  auto instance = outputs == nullptr ? Instantiate(spec, attributes, inputs)
+                                     : InstantiateWithOutputs(spec, attributes, inputs, *outputs);
+  if (instance.ok()) InstanceMemo::Get().Keep(std::move(key), *instance);
+  return instance;
+}
+
 absl::StatusOr<OpInstance> InstanceOfNode(const Graph& graph, const Node& node) {
   auto spec = graph.operators.Get(node.op);
   if (!spec.ok()) return InNode(node, spec.status());
-  auto instance = InstantiateWithOutputs(**spec, node.attributes, ShapesOf(graph, node.inputs),
-                                         ShapesOf(graph, node.outputs));
+  const std::vector<FactoredShape> outputs = ShapesOf(graph, node.outputs);
+  auto instance = Remembered(**spec, node.attributes, ShapesOf(graph, node.inputs), &outputs);
   if (!instance.ok()) return InNode(node, instance.status());
   return instance;
 }
@@ -129,7 +177,7 @@ absl::StatusOr<NodeId> Graph::AddNode(Node node, const std::vector<DType>& outpu
   }
   auto spec = operators.Get(node.op);
   if (!spec.ok()) return InNode(node, spec.status());
-  auto instance = Instantiate(**spec, node.attributes, ShapesOf(*this, node.inputs));
+  auto instance = Remembered(**spec, node.attributes, ShapesOf(*this, node.inputs), nullptr);
   if (!instance.ok()) return InNode(node, instance.status());
   const NodeId id(static_cast<int64_t>(nodes.size()));
   node.outputs.clear();
