@@ -50,7 +50,7 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
     int best = -1, best_cost = 0;
     for (size_t r = 0; r < c.table.size(); ++r) {
       const SplitRow& row = c.table[r];
-      if (!c.proved[r]) continue;
+      if (!c.usable[r]) continue;
       if (row.size >= 0 && c.instance.sizes[static_cast<size_t>(row.size)].extent % degree != 0) {
         continue;
       }

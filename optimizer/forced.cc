@@ -35,7 +35,7 @@ FollowedDim FollowDim(const Graph& graph, const NodeClasses& classes, int64_t de
     int best = -1, best_hits = 0;
     for (size_t r = 1; r < c.table.size(); ++r) {
       const SplitRow& row = c.table[r];
-      if (row.size < 0 || !c.proved[r] || !Divides(c, row, degree)) continue;
+      if (row.size < 0 || !c.usable[r] || !Divides(c, row, degree)) continue;
       int hits = 0;
       bool fits = true;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -104,7 +104,7 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
         if (row != 0 || !IsContraction(c) || (*graph_phases)[n] == Phase::kUpdate) return true;
         for (size_t r = 1; r < c.table.size(); ++r) {
           const int other = static_cast<int>(r);
-          if (c.proved[r] && c.table[r].size >= 0 && Divides(c, c.table[r], a.degree) &&
+          if (c.usable[r] && c.table[r].size >= 0 && Divides(c, c.table[r], a.degree) &&
               other != a.batch[n] && other != a.sequence[n])
             return false;
         }

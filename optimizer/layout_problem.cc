@@ -26,13 +26,14 @@ struct ClassStates {
 class Builder {
  public:
   Builder(const Graph& graph, const NodeClasses& classes, const Machine& machine, const Mesh& mesh,
-          const std::optional<BatchAxis>& micro, const LayoutRestrictions& restrictions)
+          ReshardCosts& costs, const std::optional<BatchAxis>& micro,
+          const LayoutRestrictions& restrictions)
       : graph_(graph),
         classes_(classes),
         machine_(machine),
         micro_(micro),
         restrictions_(restrictions),
-        costs_(machine, mesh) {
+        costs_(costs) {
     out_.mesh = mesh;
     temporal_ = mesh.TemporalAxis();
   }
@@ -80,7 +81,7 @@ class Builder {
         continue;
       }
       for (size_t r = 0; r < c.table.size(); ++r) {
-        if (!c.proved[r]) continue;
+        if (!c.usable[r]) continue;
         const int size = c.table[r].size;
         if (size >= 0 &&
             c.instance.sizes[static_cast<size_t>(size)].extent % out_.mesh.axes[a].extent != 0) {
@@ -375,7 +376,7 @@ class Builder {
   const Machine& machine_;
   const std::optional<BatchAxis>& micro_;
   const LayoutRestrictions& restrictions_;
-  ReshardCosts costs_;
+  ReshardCosts& costs_;
   LayoutProblem out_;
   int temporal_ = -1;
   std::vector<ClassStates> states_;
@@ -417,9 +418,10 @@ Strategy LayoutProblem::ToStrategy(const Graph& graph, const solver::Plan& plan)
 
 absl::StatusOr<LayoutProblem> BuildLayoutProblem(const Graph& graph, const NodeClasses& classes,
                                                  const Machine& machine, const Mesh& mesh,
+                                                 ReshardCosts& costs,
                                                  const std::optional<BatchAxis>& micro,
                                                  const LayoutRestrictions& restrictions) {
-  return Builder(graph, classes, machine, mesh, micro, restrictions).Run();
+  return Builder(graph, classes, machine, mesh, costs, micro, restrictions).Run();
 }
 
 }  // namespace tandem

@@ -47,9 +47,11 @@ struct LayoutProblem {
   Strategy ToStrategy(const Graph& graph, const solver::Plan& plan) const;
 };
 
-// `micro` is the temporal axis's propagation when mesh has one. Errors: a node without a state.
+// `costs` are those of the machine and the mesh. `micro` is the temporal axis's propagation when
+// mesh has one. Errors: a node without a state.
 absl::StatusOr<LayoutProblem> BuildLayoutProblem(const Graph& graph, const NodeClasses& classes,
                                                  const Machine& machine, const Mesh& mesh,
+                                                 ReshardCosts& costs,
                                                  const std::optional<BatchAxis>& micro,
                                                  const LayoutRestrictions& restrictions = {});
 

@@ -1,6 +1,8 @@
 #include "optimizer/node_classes.h"
 
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,7 +35,23 @@ std::string Signature(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph, const ProvedRuleSet& rules) {
+bool RowProofs::Prove(const NodeClasses& classes, const Strategy& strategy) {
+  std::set<std::pair<int, int>> used;
+  for (size_t n = 0; n < strategy.nodes.size(); ++n) {
+    for (int row : strategy.nodes[n].rows) {
+      if (row > 0) used.emplace(classes.of_node[n], row);
+    }
+  }
+  for (const auto& [cls, row] : used) {
+    const NodeClass& c = classes.classes[static_cast<size_t>(cls)];
+    if (rules_.IsProved(c.instance, c.table[static_cast<size_t>(row)])) continue;
+    strict_ = true;
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph, const RowProofs& proofs) {
   NodeClasses out;
   std::map<std::string, int> index;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -46,7 +64,7 @@ absl::StatusOr<NodeClasses> ClassifyNodes(const Graph& graph, const ProvedRuleSe
       c.instance = *std::move(instance);
       c.table = FactorTable(c.instance);
       for (size_t r = 0; r < c.table.size(); ++r) {
-        c.proved.push_back(r == 0 || rules.IsProved(c.instance, c.table[r]));
+        c.usable.push_back(r == 0 || proofs.Usable(c.instance, c.table[r]));
       }
       for (TensorId t : node.inputs) c.inputs.push_back(graph.tensor(t).dtype);
       for (TensorId t : node.outputs) c.outputs.push_back(graph.tensor(t).dtype);

@@ -1,6 +1,7 @@
 #include "optimizer/optimize.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -22,6 +23,7 @@ namespace {
 // What the allocator, the libraries' workspaces and the driver keep of a device's memory.
 constexpr double kUsableMemory = 0.94;
 constexpr int64_t kMaxMicroBatches = 64;
+constexpr double kNone = std::numeric_limits<double>::infinity();  // no incumbent
 
 // One algebraic form of the model and its training graph.
 struct Form {
@@ -45,7 +47,7 @@ class Search {
  public:
   Search(const Graph& forward, const ProvedRuleSet& rules, const Machine& machine,
          const OptimizeOptions& options)
-      : forward_(forward), rules_(rules), machine_(machine), options_(options) {
+      : forward_(forward), rules_(rules), machine_(machine), options_(options), proofs_(rules) {
     limit_ = options.memory_limit_bytes > 0
                  ? options.memory_limit_bytes
                  : static_cast<int64_t>(static_cast<double>(machine.device.memory_bytes) *
@@ -83,7 +85,7 @@ class Search {
     if (!training.ok()) return training.status();
     form.training = *std::move(training);
     if (absl::Status s = PropagateFactors(form.training); !s.ok()) return s;
-    absl::StatusOr<NodeClasses> classes = ClassifyNodes(form.training, rules_);
+    absl::StatusOr<NodeClasses> classes = ClassifyNodes(form.training, proofs_);
     if (!classes.ok()) return classes.status();
     form.classes = *std::move(classes);
     forms_.push_back(std::move(form));
@@ -145,11 +147,32 @@ class Search {
 
   // --- search ------------------------------------------------------------------------------------
 
+  // Fit, and all rows that its plan uses proved.
+  absl::StatusOr<std::optional<Evaluated>> FitProved(
+      int form, const std::vector<AxisKind>& kinds, const std::vector<std::vector<int64_t>>& meshes,
+      double incumbent_seconds, std::string& reason, int64_t& least_bytes) {
+    while (true) {
+      absl::StatusOr<std::optional<Evaluated>> e =
+          Fit(form, kinds, meshes, incumbent_seconds, reason, least_bytes);
+      if (!e.ok() || !*e) return e;
+      absl::StatusOr<NodeClasses> classes = ClassifyNodes((*e)->pcg, proofs_);
+      if (!classes.ok()) return classes.status();
+      if (proofs_.Prove(*classes, (*e)->strategy)) return e;
+      Say("a split that the plan uses has no proof: again, with proved ones only");
+      for (Form& f : forms_) {
+        absl::StatusOr<NodeClasses> again = ClassifyNodes(f.training, proofs_);
+        if (!again.ok()) return again.status();
+        f.classes = *std::move(again);
+      }
+    }
+  }
+
   // Micro-batches and recomputation cost time, so they are tried in order of what they cost, until
   // something fits; then the next cheaper mixtures of recomputed and saved blocks.
   absl::StatusOr<std::optional<Evaluated>> Fit(int form, const std::vector<AxisKind>& kinds,
                                                const std::vector<std::vector<int64_t>>& meshes,
-                                               std::string& reason, int64_t& least_bytes) {
+                                               double incumbent_seconds, std::string& reason,
+                                               int64_t& least_bytes) {
     const Form& f = forms_[static_cast<size_t>(form)];
     const std::set<int> blocks = RecomputableBlocks(f.training);
     const int all = static_cast<int>(blocks.size());
@@ -172,7 +195,7 @@ class Search {
     for (const Saving& saving : savings) {
       if (saving.recomputed > 0 && options_.serve) continue;
       absl::StatusOr<std::optional<Evaluated>> e =
-          Try(form, saving, blocks, kinds, meshes, reason, least_bytes);
+          Try(form, saving, blocks, kinds, meshes, incumbent_seconds, reason, least_bytes);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       found = std::move(*e);
@@ -186,7 +209,8 @@ class Search {
         for (int round = 0; round < 3 && high - low > 1; ++round) {
           const int mid = (low + high) / 2;
           absl::StatusOr<std::optional<Evaluated>> fewer =
-              Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, reason, least_bytes);
+              Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, incumbent_seconds,
+                  reason, least_bytes);
           if (!fewer.ok()) return fewer.status();
           if (*fewer) {
             if ((*fewer)->timeline.step_seconds < found->timeline.step_seconds) {
@@ -207,7 +231,8 @@ class Search {
                                                const std::set<int>& blocks,
                                                const std::vector<AxisKind>& kinds,
                                                const std::vector<std::vector<int64_t>>& meshes,
-                                               std::string& reason, int64_t& least_bytes) {
+                                               double incumbent_seconds, std::string& reason,
+                                               int64_t& least_bytes) {
     const Form& f = forms_[static_cast<size_t>(form)];
     LayoutSearch search;
     search.machine = &machine_;
@@ -216,6 +241,8 @@ class Search {
     search.micro_batches = saving.micro_batches;
     search.kinds = kinds;
     search.options = &options_;
+    search.costs = &costs_;
+    search.incumbent_seconds = incumbent_seconds;
     Say(absl::StrFormat("form %d, %d micro-batches, %d of %d blocks recomputed", form,
                         static_cast<int>(saving.micro_batches), saving.recomputed,
                         static_cast<int>(blocks.size())));
@@ -229,7 +256,7 @@ class Search {
       absl::StatusOr<Graph> again = WithRecompute(f.training, some);
       if (!again.ok()) return again.status();
       graph = *std::move(again);
-      absl::StatusOr<NodeClasses> c = ClassifyNodes(graph, rules_);
+      absl::StatusOr<NodeClasses> c = ClassifyNodes(graph, proofs_);
       if (!c.ok()) return c.status();
       classes = *std::move(c);
     }
@@ -259,8 +286,9 @@ class Search {
     std::vector<std::vector<int64_t>> meshes = meshes_;
     for (size_t form = 0; form < forms_.size(); ++form) {
       if (options_.cancel != nullptr && *options_.cancel && best_) break;
+      const double incumbent = best_ ? best_->objective_seconds : kNone;
       absl::StatusOr<std::optional<Evaluated>> e =
-          Fit(static_cast<int>(form), kinds, meshes, reason_, least_bytes_);
+          FitProved(static_cast<int>(form), kinds, meshes, incumbent, reason_, least_bytes_);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       (*e)->name = kinds.empty() ? "searched" : options_.force;
@@ -282,7 +310,8 @@ class Search {
       std::string reason;
       int64_t least = 0;
       Say(absl::StrCat("baseline ", name));
-      absl::StatusOr<std::optional<Evaluated>> e = Fit(0, kinds, meshes, reason, least);
+      absl::StatusOr<std::optional<Evaluated>> e =
+          FitProved(0, kinds, meshes, kNone, reason, least);
       if (!e.ok() || (!*e && least == 0)) {
         b.reason = e.ok() ? reason : std::string(e.status().message());
         return;
@@ -367,6 +396,8 @@ class Search {
   const ProvedRuleSet& rules_;
   const Machine& machine_;
   const OptimizeOptions& options_;
+  RowProofs proofs_;
+  ReshardCache costs_;
   int64_t limit_ = 0;
   std::vector<Form> forms_;
   std::vector<std::vector<int64_t>> meshes_;

@@ -63,4 +63,12 @@ const std::vector<double>& ReshardCosts::Distances(Shape& shape, int from) {
   return shape.from.emplace(from, std::move(distance)).first->second;
 }
 
+ReshardCosts& ReshardCache::Of(const Machine& machine, const Mesh& mesh) {
+  std::vector<std::pair<int64_t, bool>> key;
+  for (const MeshAxis& axis : mesh.axes) key.emplace_back(axis.extent, axis.temporal);
+  std::unique_ptr<ReshardCosts>& costs = costs_[key];
+  if (costs == nullptr) costs = std::make_unique<ReshardCosts>(machine, mesh);
+  return *costs;
+}
+
 }  // namespace tandem

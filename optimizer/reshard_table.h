@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,16 @@ class ReshardCosts {
   std::map<std::pair<FactoredShape, int64_t>, int> shape_ids_;
   std::vector<Layout> layouts_;
   std::map<Layout, int> layout_ids_;
+};
+
+// The costs of every mesh of one machine, made when first asked for: forms of a model and baselines
+// reshard the same tensors.
+class ReshardCache {
+ public:
+  ReshardCosts& Of(const Machine& machine, const Mesh& mesh);
+
+ private:
+  std::map<std::vector<std::pair<int64_t, bool>>, std::unique_ptr<ReshardCosts>> costs_;
 };
 
 }  // namespace tandem

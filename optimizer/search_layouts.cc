@@ -1,7 +1,11 @@
 #include "optimizer/search_layouts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -20,7 +24,7 @@ namespace tandem {
 namespace {
 
 // Breaks ties between equally fast plans toward the smaller one; far below any time that matters.
-constexpr double kTiePriceSecondsPerByte = 1e-15;
+constexpr double kTiePriceSecondsPerByte = 1e-16;
 
 // The search's memory is a sum over tensors, the timeline's follows liveness. Where they differ,
 // the sum's limit is moved and the problem solved again, this many times at most.
@@ -28,6 +32,13 @@ constexpr int kMemoryRounds = 4;
 // What overlap may gain: the timeline of a plan is not faster than its cost by more than this.
 constexpr double kDropFactor = 1.25;
 constexpr int kMaxMemorySolves = 8;
+// Sweeps of a quick solve; most problems close in far fewer.
+constexpr int32_t kQuickSweeps = 120;
+// Gaps below this share of the cost are not worth exact elimination.
+constexpr double kGapWorthRefining = 1e-4;
+// Plans of two meshes whose costs and bytes agree to this are one plan on a finer mesh.
+constexpr double kSamePlan = 1e-9;
+constexpr unsigned kMostThreads = 8;
 
 bool Better(const Evaluated& a, const Evaluated& b) {
   if (a.fits != b.fits) return a.fits;
@@ -35,13 +46,39 @@ bool Better(const Evaluated& a, const Evaluated& b) {
   return a.timeline.step_seconds < b.timeline.step_seconds;
 }
 
+// body(0), ..., body(count - 1) on several threads; what a body does may not depend on another's.
+void ForEach(size_t count, const std::function<void(size_t)>& body) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < count; i = next++) body(i);
+  };
+  const size_t most =
+      std::min<size_t>(std::max(std::thread::hardware_concurrency(), 1U), kMostThreads);
+  std::vector<std::thread> threads;
+  for (size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The most bytes that a plan can have, permitted or not.
+double MostBytes(const solver::Problem& problem) {
+  double most = 0;
+  for (const solver::Node& node : problem.nodes()) {
+    if (node.memory < 0) continue;
+    const std::vector<double>& bytes = problem.vectors()[static_cast<size_t>(node.memory)];
+    most += *std::max_element(bytes.begin(), bytes.end());
+  }
+  return most;
+}
+
+bool Same(double a, double b) { return std::abs(a - b) <= kSamePlan * std::abs(b); }
+
 class MeshSearch {
  public:
   MeshSearch(const Graph& graph, const NodeClasses& classes, const LayoutSearch& search)
       : graph_(graph), classes_(classes), search_(search) {}
 
   absl::StatusOr<LayoutSearchResult> Run() {
-    std::optional<BatchAxis> micro;
     if (search_.micro_batches > 1) {
       absl::StatusOr<BatchAxis> split =
           SplitBatch(graph_, classes_, search_.micro_batches, /*temporal=*/true);
@@ -49,106 +86,261 @@ class MeshSearch {
         result_.reason = std::string(split.status().message());
         return std::move(result_);
       }
-      micro = *std::move(split);
+      micro_ = *std::move(split);
     }
-    result_.bound_seconds = -1;
     for (const std::vector<int64_t>& extents : search_.meshes) {
-      if (search_.options->cancel != nullptr && *search_.options->cancel) break;
-      if (absl::Status s = One(MakeMesh(extents, search_.micro_batches), micro); !s.ok()) return s;
+      Option option;
+      option.mesh = MakeMesh(extents, search_.micro_batches);
+      option.costs = &search_.costs->Of(*search_.machine, option.mesh);
+      options_.push_back(std::move(option));
+    }
+    ForEach(options_.size(), [this](size_t i) { Prepare(options_[i]); });
+    std::vector<Option*> order;
+    for (Option& option : options_) {
+      if (!option.status.ok()) return option.status;
+      result_.steps += option.steps;
+      if (option.reason.empty()) {
+        order.push_back(&option);
+      } else {
+        result_.reason = option.reason;
+      }
+    }
+    std::stable_sort(order.begin(), order.end(), [](const Option* a, const Option* b) {
+      return a->free.seconds < b->free.seconds * (1 - kSamePlan);
+    });
+    for (Option* option : order) {
+      if (Cancelled()) break;
+      if (absl::Status s = Judge(*option); !s.ok()) return s;
+    }
+    if (absl::Status s = Refine(order); !s.ok()) return s;
+    for (const Option* option : order) {
+      result_.bound_seconds = option == order.front()
+                                  ? option->bound_seconds
+                                  : std::min(result_.bound_seconds, option->bound_seconds);
     }
     result_.bound_seconds = std::max(result_.bound_seconds, 0.0);
     return std::move(result_);
   }
 
  private:
+  // One mesh.
+  struct Option {
+    Mesh mesh;
+    ReshardCosts* costs = nullptr;
+    LayoutProblem problem;
+    double most_bytes = 0;
+    solver::SolveResult free;  // without a limit on memory
+    absl::Status status;
+    std::string reason;  // why the mesh cannot be used; empty: it can
+    int64_t steps = 0;
+    double bound_seconds = 0;
+    // Of the best plan simulated; infinite when none was.
+    double seconds = kNever;
+    double step_seconds = kNever;
+    bool refined = false;
+  };
+
   struct Solution {
     solver::Plan plan;
     double seconds = 0;
     double memory_bytes = 0;
     double bound_seconds = 0;
-    int64_t steps = 0;
     bool dropped = false;
   };
 
-  // The fastest plan if it is small enough, else the fastest within the limit, else the smallest.
-  absl::StatusOr<Solution> Solve(const solver::Problem& problem, double limit) const {
+  bool Cancelled() const { return search_.options->cancel != nullptr && *search_.options->cancel; }
+
+  static solver::SolveOptions Effort(const LayoutSearch& search, bool exact) {
     solver::SolveOptions options;
     options.price_seconds_per_byte = kTiePriceSecondsPerByte;
-    options.cancel = search_.options->cancel;
-    // A mesh that cannot come near the best plan so far even by its bound is dropped at once.
-    if (result_.best && result_.best->fits) {
-      options.incumbent_seconds = kDropFactor * result_.best->objective_seconds;
-    }
-    absl::StatusOr<solver::SolveResult> free = solver::SolveRepeated(problem, options);
-    if (!free.ok()) return free.status();
-    Solution out{std::move(free->plan), free->seconds, free->memory_bytes,
-                 free->lower_bound_seconds - kTiePriceSecondsPerByte * free->memory_bytes,
-                 free->steps.sweeps};
-    out.dropped = free->status == solver::SolveStatus::kDropped;
-    if (out.dropped || out.memory_bytes <= limit || limit <= 0) return out;
-    solver::MemoryOptions within;
-    within.solve = options;
-    within.max_solves = kMaxMemorySolves;
-    absl::StatusOr<solver::MemoryResult> m = solver::SolveWithinMemory(problem, limit, within);
-    if (!m.ok()) return m.status();
-    out = {std::move(m->plan),
-           m->seconds,
-           m->memory_bytes,
-           std::max(out.bound_seconds, m->lower_bound_seconds),
-           out.steps + m->steps.sweeps,
-           m->status == solver::MemoryStatus::kDropped};
-    return out;
+    options.cancel = search.options->cancel;
+    options.exact = exact;
+    if (!exact) options.max_sweeps = kQuickSweeps;
+    return options;
   }
 
-  absl::Status One(const Mesh& mesh, const std::optional<BatchAxis>& micro) {
+  // The bound on seconds alone: no plan pays more for its bytes than the one with the most.
+  static double BoundSeconds(const Option& option, const solver::SolveResult& solved) {
+    return solved.lower_bound_seconds - kTiePriceSecondsPerByte * option.most_bytes;
+  }
+
+  // The mesh's problem and its quick solution. Touches nothing but `option`.
+  void Prepare(Option& option) const {
     LayoutRestrictions restrictions;
     if (!search_.kinds.empty()) {
-      absl::StatusOr<LayoutRestrictions> r = Restrict(graph_, classes_, mesh, search_.kinds);
+      absl::StatusOr<LayoutRestrictions> r = Restrict(graph_, classes_, option.mesh, search_.kinds);
       if (!r.ok()) {
-        result_.reason = std::string(r.status().message());
-        return absl::OkStatus();
+        option.reason = std::string(r.status().message());
+        return;
       }
       restrictions = *std::move(r);
     }
-    absl::StatusOr<LayoutProblem> problem =
-        BuildLayoutProblem(graph_, classes_, *search_.machine, mesh, micro, restrictions);
+    absl::StatusOr<LayoutProblem> problem = BuildLayoutProblem(
+        graph_, classes_, *search_.machine, option.mesh, *option.costs, micro_, restrictions);
     if (!problem.ok()) {
-      result_.reason = std::string(problem.status().message());
-      return absl::OkStatus();
+      option.reason = std::string(problem.status().message());
+      return;
     }
+    option.problem = *std::move(problem);
+    option.most_bytes = MostBytes(option.problem.problem);
+    solver::SolveOptions effort = Effort(search_, /*exact=*/false);
+    effort.incumbent_seconds = kDropFactor * search_.incumbent_seconds;
+    effort.want_messages = !solver::Repeats(option.problem.problem);
+    // With elimination only where message passing finds no plan at all.
+    for (bool exact : {false, true}) {
+      effort.exact = exact;
+      absl::StatusOr<solver::SolveResult> free =
+          solver::SolveRepeated(option.problem.problem, effort);
+      if (!free.ok()) {
+        option.status = free.status();
+        return;
+      }
+      option.free = *std::move(free);
+      option.steps += option.free.steps.sweeps;
+      if (option.free.status != solver::SolveStatus::kNoPlan) break;
+    }
+    option.bound_seconds = BoundSeconds(option, option.free);
+    if (option.free.status != solver::SolveStatus::kDropped &&
+        !solver::IsPermitted(option.problem.problem, option.free.plan)) {
+      option.reason = absl::StrCat("no layout of mesh ", MeshName(option.mesh), " is permitted");
+    }
+  }
+
+  // What a mesh must beat to be worth a look.
+  double Incumbent() const {
+    double incumbent = search_.incumbent_seconds;
+    if (result_.best && result_.best->fits) {
+      incumbent = std::min(incumbent, result_.best->objective_seconds);
+    }
+    return kDropFactor * incumbent;
+  }
+
+  // The free plan if it is small enough, else the fastest within the limit, else the smallest.
+  absl::StatusOr<Solution> Solve(Option& option, double limit, bool exact) {
+    if (!exact && (option.free.memory_bytes <= limit || limit <= 0)) {
+      return Solution{option.free.plan, option.free.seconds, option.free.memory_bytes,
+                      option.bound_seconds};
+    }
+    const solver::Problem& problem = option.problem.problem;
+    solver::MemoryOptions within;
+    within.solve = Effort(search_, exact);
+    within.solve.incumbent_seconds = Incumbent();
+    within.max_solves = kMaxMemorySolves;
+    within.free_price_seconds_per_byte = kTiePriceSecondsPerByte;
+    solver::SolveResult free;
+    if (exact) {
+      absl::StatusOr<solver::SolveResult> solved =
+          solver::SolveRepeated(problem, Effort(search_, true));
+      if (!solved.ok()) return solved.status();
+      free = *std::move(solved);
+      result_.steps += free.steps.sweeps;
+      option.bound_seconds = std::max(option.bound_seconds, BoundSeconds(option, free));
+      if (free.memory_bytes <= limit || limit <= 0) {
+        return Solution{free.plan, free.seconds, free.memory_bytes, option.bound_seconds};
+      }
+    }
+    within.free = exact ? &free : &option.free;
+    absl::StatusOr<solver::MemoryResult> m = solver::SolveWithinMemory(problem, limit, within);
+    if (!m.ok()) return m.status();
+    result_.steps += m->steps.sweeps - within.free->steps.sweeps;
+    return Solution{std::move(m->plan), m->seconds, m->memory_bytes,
+                    std::max(option.bound_seconds, m->lower_bound_seconds),
+                    m->status == solver::MemoryStatus::kDropped};
+  }
+
+  absl::Status Judge(Option& option) {
+    const double limit = static_cast<double>(search_.memory_limit_bytes);
+    if (option.bound_seconds > Incumbent()) return absl::OkStatus();
+    if (option.free.memory_bytes <= limit) {
+      for (const Option& other : options_) {
+        if (other.step_seconds < kNever && other.seconds == other.free.seconds &&
+            Same(other.free.seconds, option.free.seconds) &&
+            Same(other.free.memory_bytes, option.free.memory_bytes)) {
+          return absl::OkStatus();  // the same plan, on a mesh cut more finely
+        }
+      }
+    }
+    return SolveAndSimulate(option, /*exact=*/false);
+  }
+
+  absl::Status SolveAndSimulate(Option& option, bool exact) {
     double limit = static_cast<double>(search_.memory_limit_bytes);
     for (int round = 0; round < kMemoryRounds; ++round) {
-      absl::StatusOr<Solution> solved = Solve(problem->problem, limit);
+      absl::StatusOr<Solution> solved = Solve(option, limit, exact);
       if (!solved.ok()) return solved.status();
-      result_.steps += solved->steps;
+      if (round == 0) option.bound_seconds = solved->bound_seconds;
       if (solved->dropped) return absl::OkStatus();
-      if (!solver::IsPermitted(problem->problem, solved->plan)) {
-        result_.reason = absl::StrCat("no layout of mesh ", MeshName(mesh), " is permitted");
+      if (!solver::IsPermitted(option.problem.problem, solved->plan)) {
+        result_.reason = absl::StrCat("no layout of mesh ", MeshName(option.mesh), " is permitted");
         return absl::OkStatus();
       }
-      absl::StatusOr<Evaluated> e = Evaluate(graph_, problem->ToStrategy(graph_, solved->plan),
-                                             *search_.machine, search_.memory_limit_bytes);
+      if (exact && !(solved->seconds < option.seconds)) return absl::OkStatus();
+      absl::StatusOr<Evaluated> e =
+          Evaluate(graph_, option.problem.ToStrategy(graph_, solved->plan), *search_.machine,
+                   search_.memory_limit_bytes);
       if (!e.ok()) {
         result_.reason = std::string(e.status().message());
         return absl::OkStatus();
       }
       e->objective_seconds = solved->seconds;
       e->bound_seconds = solved->bound_seconds;
-      if (round == 0) {
-        result_.bound_seconds = result_.bound_seconds < 0
-                                    ? solved->bound_seconds
-                                    : std::min(result_.bound_seconds, solved->bound_seconds);
-      }
       const int64_t over = e->timeline.memory.peak_bytes - search_.memory_limit_bytes;
-      Report(mesh, *e);
+      Report(option.mesh, *e);
       const bool fits = e->fits;
       const bool reachable = solved->memory_bytes <= limit;
+      if (fits) {
+        option.seconds = solved->seconds;
+        option.step_seconds = std::min(option.step_seconds, e->timeline.step_seconds);
+      }
       Keep(*std::move(e));
       if (fits || !reachable) break;
       limit = std::min(limit, solved->memory_bytes) - 1.02 * static_cast<double>(over);
       if (limit <= 0) break;
     }
     return absl::OkStatus();
+  }
+
+  // Exact elimination for meshes where it could give a faster plan than the best, and then for
+  // those that keep the bound below the least cost.
+  absl::Status Refine(const std::vector<Option*>& order) {
+    while (!Cancelled() && result_.best && result_.best->fits) {
+      Option* chosen = nullptr;
+      double least = result_.best->timeline.step_seconds;
+      for (Option* option : order) {
+        if (!Refinable(*option) || Gap(*option) < kGapWorthRefining) continue;
+        const double hope = option->step_seconds * (1 - Gap(*option));
+        if (hope < least) {
+          least = hope;
+          chosen = option;
+        }
+      }
+      if (chosen == nullptr) chosen = LowestBound(order);
+      if (chosen == nullptr) break;
+      chosen->refined = true;
+      if (absl::Status s = SolveAndSimulate(*chosen, /*exact=*/true); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // The mesh with the least bound, if refining it can raise the bound of all.
+  static Option* LowestBound(const std::vector<Option*>& order) {
+    Option* lowest = nullptr;
+    double least_cost = kNever;
+    for (Option* option : order) {
+      if (lowest == nullptr || option->bound_seconds < lowest->bound_seconds) lowest = option;
+      least_cost = std::min(least_cost, option->seconds);
+    }
+    if (lowest == nullptr || !Refinable(*lowest)) return nullptr;
+    return lowest->bound_seconds < least_cost * (1 - kGapWorthRefining) ? lowest : nullptr;
+  }
+
+  // What a limit on memory leaves open is not closed by elimination.
+  static bool Refinable(const Option& option) {
+    return !option.refined && option.step_seconds < kNever && option.free.gap() > kGapWorthRefining;
+  }
+
+  static double Gap(const Option& option) {
+    return (option.seconds - option.bound_seconds) / option.seconds;
   }
 
   static std::string MeshName(const Mesh& mesh) {
@@ -168,15 +360,16 @@ class MeshSearch {
   }
 
   void Keep(Evaluated e) {
-    if (!result_.best || Better(e, *result_.best)) {
-      if (result_.best) result_.others.push_back(*std::move(result_.best));
-      result_.best = std::move(e);
-    }
+    if (!result_.best || Better(e, *result_.best)) result_.best = std::move(e);
   }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   const Graph& graph_;
   const NodeClasses& classes_;
   const LayoutSearch& search_;
+  std::optional<BatchAxis> micro_;
+  std::vector<Option> options_;
   LayoutSearchResult result_;
 };
 

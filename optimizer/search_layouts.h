@@ -1,8 +1,15 @@
 // The inner search: the best layouts of one graph for a number of micro-batches, over meshes,
 // within a memory limit, judged by the timeline of the lowered Program.
+//
+// All meshes are first solved quickly (message passing only, on several threads: the meshes do not
+// know of each other, so the threads change nothing). Then they are taken in order of what they
+// cost: those whose bound is out of reach of the best plan are dropped, those that found the plan
+// of a coarser mesh again are not simulated again. Exact elimination is spent only where its gain
+// could change the answer or the bound.
 #ifndef TANDEM_OPTIMIZER_SEARCH_LAYOUTS_H_
 #define TANDEM_OPTIMIZER_SEARCH_LAYOUTS_H_
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +18,7 @@
 #include "optimizer/forced.h"
 #include "optimizer/node_classes.h"
 #include "optimizer/optimize.h"
+#include "optimizer/reshard_table.h"
 
 namespace tandem {
 
@@ -21,11 +29,13 @@ struct LayoutSearch {
   int64_t micro_batches = 1;
   std::vector<AxisKind> kinds;  // one an axis of the mesh; empty = free
   const OptimizeOptions* options = nullptr;
+  ReshardCache* costs = nullptr;  // not null; shared by the searches of one machine
+  // Cost of a plan that is known already: meshes out of its reach are dropped.
+  double incumbent_seconds = std::numeric_limits<double>::infinity();
 };
 
 struct LayoutSearchResult {
   std::optional<Evaluated> best;  // fits if anything did; else the one that needs least
-  std::vector<Evaluated> others;  // other meshes' plans, for re-use
   double bound_seconds = 0;       // least over the meshes
   int64_t steps = 0;
   std::string reason;  // why there is none

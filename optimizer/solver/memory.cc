@@ -98,6 +98,7 @@ class MemorySolver {
 
  private:
   absl::Status SolveAt(double price);
+  void Take(SolveResult solved, double price, double allowance);
   absl::Status SolveLeastMemory();
   absl::Status RaisePriceUntilItFits();
   absl::Status Secant();
@@ -162,23 +163,28 @@ absl::Status MemorySolver::SolveAt(double price) {
   absl::StatusOr<SolveResult> solved =
       fold ? SolveRepeated(problem_, options) : Solve(problem_, options);
   if (!solved.ok()) return solved.status();
-  Count(solved->steps);
-  result_.cancelled = result_.cancelled || solved->cancelled;
-  const double bound = solved->lower_bound_seconds - allowance;
+  Take(*std::move(solved), price, allowance);
+  return absl::OkStatus();
+}
+
+// `allowance`: what the limit's bytes are worth at this price.
+void MemorySolver::Take(SolveResult solved, double price, double allowance) {
+  Count(solved.steps);
+  result_.cancelled = result_.cancelled || solved.cancelled;
+  const double bound = solved.lower_bound_seconds - allowance;
   if (bound > result_.lower_bound_seconds) {
     result_.lower_bound_seconds = bound;
     result_.price_seconds_per_byte = price;
   }
-  infeasible_ = infeasible_ || solved->status == SolveStatus::kInfeasible;
-  dropped_ = dropped_ || solved->status == SolveStatus::kDropped;
-  if (infeasible_) result_.detail = solved->detail;
-  Note(solved->plan);
-  if (IsPermitted(problem_, solved->plan)) {
-    seen_.push_back({solved->plan, solved->seconds, solved->memory_bytes});
+  infeasible_ = infeasible_ || solved.status == SolveStatus::kInfeasible;
+  dropped_ = dropped_ || solved.status == SolveStatus::kDropped;
+  if (infeasible_) result_.detail = solved.detail;
+  Note(solved.plan);
+  if (IsPermitted(problem_, solved.plan)) {
+    seen_.push_back({solved.plan, solved.seconds, solved.memory_bytes});
   }
-  messages_ = std::move(solved->messages);
-  last_ = *std::move(solved);
-  return absl::OkStatus();
+  messages_ = std::move(solved.messages);
+  last_ = std::move(solved);
 }
 
 absl::Status MemorySolver::SolveLeastMemory() {
@@ -311,8 +317,13 @@ absl::StatusOr<MemoryResult> MemorySolver::Run() {
     Finish();
     return std::move(result_);
   }
-  status = SolveAt(0.0);
-  if (!status.ok()) return status;
+  if (options_.free != nullptr) {
+    const double price = options_.free_price_seconds_per_byte;
+    Take(*options_.free, price, price > 0.0 ? price * limit_ : 0.0);
+  } else {
+    status = SolveAt(0.0);
+    if (!status.ok()) return status;
+  }
   const bool free_fits = best_.has_value();
   if (!Stop() && !free_fits) {
     if (IsPermitted(problem_, last_->plan)) {

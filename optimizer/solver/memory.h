@@ -29,6 +29,10 @@ struct MemoryOptions {
   SolveOptions solve;  // of each solve; its price, start messages and want_messages are not used
   int32_t max_solves = 24;  // prices tried, the free and the least-memory solve included
   bool repetition = true;   // fold repeated blocks in the first solve
+  // What Solve or SolveRepeated said of this problem at this price, when that is known already:
+  // stands for the first solve, at price 0. The price should be next to nothing.
+  const SolveResult* free = nullptr;
+  double free_price_seconds_per_byte = 0.0;
 };
 
 struct MemoryResult {

@@ -316,12 +316,14 @@ SolveResult Solver::Run() {
     stop = RunDual();
     if (stop == Stop::kClosed || stop == Stop::kDropped || stop == Stop::kCancelled) break;
     const bool eliminated = options_.exact && RunElimination();
+    const double before = upper_;
     if (!eliminated && !Closed() && options_.window_blocks > 0 && upper_ < windows_at) {
       RunWindows();
       windows_at = upper_;
     }
     if (Closed() || Cancelled()) break;
-    if (stop == Stop::kSlow) continue;
+    // Without elimination only a better plan gives a slow dual something new to work with.
+    if (stop == Stop::kSlow && (options_.exact || upper_ < before)) continue;
     if (options_.exact) RunMiniBuckets();
     break;
   }
