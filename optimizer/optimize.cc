@@ -1,7 +1,6 @@
 #include "optimizer/optimize.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -23,7 +22,6 @@ namespace {
 // What the allocator, the libraries' workspaces and the driver keep of a device's memory.
 constexpr double kUsableMemory = 0.94;
 constexpr int64_t kMaxMicroBatches = 64;
-constexpr double kNone = std::numeric_limits<double>::infinity();  // no incumbent
 
 // One algebraic form of the model and its training graph.
 struct Form {
@@ -150,10 +148,10 @@ class Search {
   // Fit, and all rows that its plan uses proved.
   absl::StatusOr<std::optional<Evaluated>> FitProved(
       int form, const std::vector<AxisKind>& kinds, const std::vector<std::vector<int64_t>>& meshes,
-      double incumbent_seconds, std::string& reason, int64_t& least_bytes) {
+      const Evaluated* incumbent, std::string& reason, int64_t& least_bytes) {
     while (true) {
       absl::StatusOr<std::optional<Evaluated>> e =
-          Fit(form, kinds, meshes, incumbent_seconds, reason, least_bytes);
+          Fit(form, kinds, meshes, incumbent, reason, least_bytes);
       if (!e.ok() || !*e) return e;
       absl::StatusOr<NodeClasses> classes = ClassifyNodes((*e)->pcg, proofs_);
       if (!classes.ok()) return classes.status();
@@ -171,7 +169,7 @@ class Search {
   // something fits; then the next cheaper mixtures of recomputed and saved blocks.
   absl::StatusOr<std::optional<Evaluated>> Fit(int form, const std::vector<AxisKind>& kinds,
                                                const std::vector<std::vector<int64_t>>& meshes,
-                                               double incumbent_seconds, std::string& reason,
+                                               const Evaluated* incumbent, std::string& reason,
                                                int64_t& least_bytes) {
     const Form& f = forms_[static_cast<size_t>(form)];
     const std::set<int> blocks = RecomputableBlocks(f.training);
@@ -195,7 +193,7 @@ class Search {
     for (const Saving& saving : savings) {
       if (saving.recomputed > 0 && options_.serve) continue;
       absl::StatusOr<std::optional<Evaluated>> e =
-          Try(form, saving, blocks, kinds, meshes, incumbent_seconds, reason, least_bytes);
+          Try(form, saving, blocks, kinds, meshes, incumbent, reason, least_bytes);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       found = std::move(*e);
@@ -209,8 +207,8 @@ class Search {
         for (int round = 0; round < 3 && high - low > 1; ++round) {
           const int mid = (low + high) / 2;
           absl::StatusOr<std::optional<Evaluated>> fewer =
-              Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, incumbent_seconds,
-                  reason, least_bytes);
+              Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, incumbent, reason,
+                  least_bytes);
           if (!fewer.ok()) return fewer.status();
           if (*fewer) {
             if ((*fewer)->timeline.step_seconds < found->timeline.step_seconds) {
@@ -231,7 +229,7 @@ class Search {
                                                const std::set<int>& blocks,
                                                const std::vector<AxisKind>& kinds,
                                                const std::vector<std::vector<int64_t>>& meshes,
-                                               double incumbent_seconds, std::string& reason,
+                                               const Evaluated* incumbent, std::string& reason,
                                                int64_t& least_bytes) {
     const Form& f = forms_[static_cast<size_t>(form)];
     LayoutSearch search;
@@ -242,7 +240,10 @@ class Search {
     search.kinds = kinds;
     search.options = &options_;
     search.costs = &costs_;
-    search.incumbent_seconds = incumbent_seconds;
+    if (incumbent != nullptr) {
+      search.incumbent_seconds = incumbent->objective_seconds;
+      search.incumbent_step_seconds = incumbent->timeline.step_seconds;
+    }
     Say(absl::StrFormat("form %d, %d micro-batches, %d of %d blocks recomputed", form,
                         static_cast<int>(saving.micro_batches), saving.recomputed,
                         static_cast<int>(blocks.size())));
@@ -286,7 +287,7 @@ class Search {
     std::vector<std::vector<int64_t>> meshes = meshes_;
     for (size_t form = 0; form < forms_.size(); ++form) {
       if (options_.cancel != nullptr && *options_.cancel && best_) break;
-      const double incumbent = best_ ? best_->objective_seconds : kNone;
+      const Evaluated* incumbent = best_ ? &*best_ : nullptr;
       absl::StatusOr<std::optional<Evaluated>> e =
           FitProved(static_cast<int>(form), kinds, meshes, incumbent, reason_, least_bytes_);
       if (!e.ok()) return e.status();
@@ -311,7 +312,7 @@ class Search {
       int64_t least = 0;
       Say(absl::StrCat("baseline ", name));
       absl::StatusOr<std::optional<Evaluated>> e =
-          FitProved(0, kinds, meshes, kNone, reason, least);
+          FitProved(0, kinds, meshes, /*incumbent=*/nullptr, reason, least);
       if (!e.ok() || (!*e && least == 0)) {
         b.reason = e.ok() ? reason : std::string(e.status().message());
         return;

@@ -33,11 +33,14 @@ constexpr int kMemoryRounds = 4;
 constexpr double kDropFactor = 1.25;
 constexpr int kMaxMemorySolves = 8;
 // Sweeps of a quick solve; most problems close in far fewer.
-constexpr int32_t kQuickSweeps = 120;
+constexpr int32_t kQuickSweeps = 100;
 // Gaps below this share of the cost are not worth exact elimination.
 constexpr double kGapWorthRefining = 1e-4;
-// Plans of two meshes whose costs and bytes agree to this are one plan on a finer mesh.
-constexpr double kSamePlan = 1e-9;
+// Nor is a bound that much below the least cost, where no faster plan is in sight.
+constexpr double kGapWorthClosing = 1e-3;
+// Plans of two meshes whose costs and bytes agree to this are taken for one plan.
+constexpr double kSameCost = 1e-4;
+constexpr double kSameBytes = 1e-2;
 constexpr unsigned kMostThreads = 8;
 
 bool Better(const Evaluated& a, const Evaluated& b) {
@@ -71,7 +74,9 @@ double MostBytes(const solver::Problem& problem) {
   return most;
 }
 
-bool Same(double a, double b) { return std::abs(a - b) <= kSamePlan * std::abs(b); }
+bool Near(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * std::abs(b);
+}
 
 class MeshSearch {
  public:
@@ -106,7 +111,7 @@ class MeshSearch {
       }
     }
     std::stable_sort(order.begin(), order.end(), [](const Option* a, const Option* b) {
-      return a->free.seconds < b->free.seconds * (1 - kSamePlan);
+      return a->free.seconds < b->free.seconds;
     });
     for (Option* option : order) {
       if (Cancelled()) break;
@@ -155,7 +160,10 @@ class MeshSearch {
     options.price_seconds_per_byte = kTiePriceSecondsPerByte;
     options.cancel = search.options->cancel;
     options.exact = exact;
-    if (!exact) options.max_sweeps = kQuickSweeps;
+    if (!exact) {
+      options.max_sweeps = kQuickSweeps;
+      options.window_blocks = 0;
+    }
     return options;
   }
 
@@ -254,9 +262,11 @@ class MeshSearch {
     if (option.free.memory_bytes <= limit) {
       for (const Option& other : options_) {
         if (other.step_seconds < kNever && other.seconds == other.free.seconds &&
-            Same(other.free.seconds, option.free.seconds) &&
-            Same(other.free.memory_bytes, option.free.memory_bytes)) {
-          return absl::OkStatus();  // the same plan, on a mesh cut more finely
+            Near(option.free.seconds, other.free.seconds, kSameCost) &&
+            Near(option.free.memory_bytes, other.free.memory_bytes, kSameBytes)) {
+          option.seconds = option.free.seconds;
+          option.step_seconds = other.step_seconds;
+          return absl::OkStatus();
         }
       }
     }
@@ -275,6 +285,10 @@ class MeshSearch {
         return absl::OkStatus();
       }
       if (exact && !(solved->seconds < option.seconds)) return absl::OkStatus();
+      // Of plans over the limit only the one that needs least is of interest.
+      if (solved->memory_bytes > limit && solved->memory_bytes >= least_over_bytes_) {
+        return absl::OkStatus();
+      }
       absl::StatusOr<Evaluated> e =
           Evaluate(graph_, option.problem.ToStrategy(graph_, solved->plan), *search_.machine,
                    search_.memory_limit_bytes);
@@ -292,6 +306,7 @@ class MeshSearch {
         option.seconds = solved->seconds;
         option.step_seconds = std::min(option.step_seconds, e->timeline.step_seconds);
       }
+      if (!reachable) least_over_bytes_ = std::min(least_over_bytes_, solved->memory_bytes);
       Keep(*std::move(e));
       if (fits || !reachable) break;
       limit = std::min(limit, solved->memory_bytes) - 1.02 * static_cast<double>(over);
@@ -305,7 +320,7 @@ class MeshSearch {
   absl::Status Refine(const std::vector<Option*>& order) {
     while (!Cancelled() && result_.best && result_.best->fits) {
       Option* chosen = nullptr;
-      double least = result_.best->timeline.step_seconds;
+      double least = std::min(result_.best->timeline.step_seconds, search_.incumbent_step_seconds);
       for (Option* option : order) {
         if (!Refinable(*option) || Gap(*option) < kGapWorthRefining) continue;
         const double hope = option->step_seconds * (1 - Gap(*option));
@@ -314,7 +329,8 @@ class MeshSearch {
           chosen = option;
         }
       }
-      if (chosen == nullptr) chosen = LowestBound(order);
+      const bool wins = result_.best->timeline.step_seconds < search_.incumbent_step_seconds;
+      if (chosen == nullptr && wins) chosen = LowestBound(order);
       if (chosen == nullptr) break;
       chosen->refined = true;
       if (absl::Status s = SolveAndSimulate(*chosen, /*exact=*/true); !s.ok()) return s;
@@ -331,7 +347,7 @@ class MeshSearch {
       least_cost = std::min(least_cost, option->seconds);
     }
     if (lowest == nullptr || !Refinable(*lowest)) return nullptr;
-    return lowest->bound_seconds < least_cost * (1 - kGapWorthRefining) ? lowest : nullptr;
+    return lowest->bound_seconds < least_cost * (1 - kGapWorthClosing) ? lowest : nullptr;
   }
 
   // What a limit on memory leaves open is not closed by elimination.
@@ -370,6 +386,7 @@ class MeshSearch {
   const LayoutSearch& search_;
   std::optional<BatchAxis> micro_;
   std::vector<Option> options_;
+  double least_over_bytes_ = kNever;  // by the sum, of the plans over the limit
   LayoutSearchResult result_;
 };
 

@@ -30,8 +30,10 @@ struct LayoutSearch {
   std::vector<AxisKind> kinds;  // one an axis of the mesh; empty = free
   const OptimizeOptions* options = nullptr;
   ReshardCache* costs = nullptr;  // not null; shared by the searches of one machine
-  // Cost of a plan that is known already: meshes out of its reach are dropped.
+  // Cost and step time of a plan that is known already: meshes out of its reach are dropped, and
+  // only what could be faster is refined.
   double incumbent_seconds = std::numeric_limits<double>::infinity();
+  double incumbent_step_seconds = std::numeric_limits<double>::infinity();
 };
 
 struct LayoutSearchResult {
