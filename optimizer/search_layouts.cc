@@ -34,10 +34,14 @@ constexpr double kDropFactor = 1.25;
 constexpr int kMaxMemorySolves = 8;
 // Sweeps of a quick solve; most problems close in far fewer.
 constexpr int32_t kQuickSweeps = 100;
+// Of one elimination, a fraction of a second; what is still open then hardly ever closes with more.
+constexpr int64_t kMostEliminationCells = 200'000'000;
 // Gaps below this share of the cost are not worth exact elimination.
 constexpr double kGapWorthRefining = 1e-4;
 // Nor is a bound that much below the least cost, where no faster plan is in sight.
-constexpr double kGapWorthClosing = 1e-3;
+constexpr double kGapWorthClosing = 5e-3;
+// Refinements without a faster plan before no more are tried.
+constexpr int kFruitless = 2;
 // Plans of two meshes whose costs and bytes agree to this are taken for one plan.
 constexpr double kSameCost = 1e-4;
 constexpr double kSameBytes = 1e-2;
@@ -160,6 +164,7 @@ class MeshSearch {
     options.price_seconds_per_byte = kTiePriceSecondsPerByte;
     options.cancel = search.options->cancel;
     options.exact = exact;
+    options.max_elimination_cells = kMostEliminationCells;
     if (!exact) {
       options.max_sweeps = kQuickSweeps;
       options.window_blocks = 0;
@@ -318,22 +323,26 @@ class MeshSearch {
   // Exact elimination for meshes where it could give a faster plan than the best, and then for
   // those that keep the bound below the least cost.
   absl::Status Refine(const std::vector<Option*>& order) {
+    int fruitless = 0;
     while (!Cancelled() && result_.best && result_.best->fits) {
+      const double before = result_.best->timeline.step_seconds;
       Option* chosen = nullptr;
-      double least = std::min(result_.best->timeline.step_seconds, search_.incumbent_step_seconds);
+      double least = std::min(before, search_.incumbent_step_seconds);
       for (Option* option : order) {
-        if (!Refinable(*option) || Gap(*option) < kGapWorthRefining) continue;
+        if (fruitless >= kFruitless || !Refinable(*option) || Gap(*option) < kGapWorthRefining)
+          continue;
         const double hope = option->step_seconds * (1 - Gap(*option));
         if (hope < least) {
           least = hope;
           chosen = option;
         }
       }
-      const bool wins = result_.best->timeline.step_seconds < search_.incumbent_step_seconds;
+      const bool wins = before < search_.incumbent_step_seconds;
       if (chosen == nullptr && wins) chosen = LowestBound(order);
       if (chosen == nullptr) break;
       chosen->refined = true;
       if (absl::Status s = SolveAndSimulate(*chosen, /*exact=*/true); !s.ok()) return s;
+      if (result_.best->timeline.step_seconds >= before) ++fruitless;
     }
     return absl::OkStatus();
   }
