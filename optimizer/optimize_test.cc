@@ -71,6 +71,57 @@ TEST_CASE("a transformer block is planned on eight devices") {
   }
 }
 
+TEST_CASE("a split without a proof is in no plan, and only what a plan uses is proved") {
+  const Graph g = MlpGraph(4096, 1024, 4096, 16, 3);
+  const Machine machine = LoadOrFail("dgx-a100", 2);
+  OptimizeOptions options;
+  std::set<std::pair<std::string, int>> asked;
+  const ProvedRuleSet all({}, [&](const OpInstance& op, const SplitRow& row) {
+    asked.emplace(op.op, row.size);
+    return true;
+  });
+  const auto trusting = Optimize(g, all, machine, options);
+  REQUIRE(trusting.ok());
+  std::set<int> used;
+  for (const NodeStrategy& node : trusting->best.strategy.nodes) {
+    used.insert(node.rows.begin(), node.rows.end());
+  }
+  REQUIRE(*used.rbegin() > 0);
+  std::set<std::pair<std::string, int>> there;
+  for (size_t n = 0; n < trusting->best.pcg.nodes.size(); ++n) {
+    const auto op = InstanceOf(trusting->best.pcg, NodeId(static_cast<int64_t>(n)));
+    REQUIRE(op.ok());
+    for (const SplitRow& row : FactorTable(*op)) there.emplace(op->op, row.size);
+  }
+  CHECK(!asked.empty());
+  CHECK(asked.size() < there.size());
+  const ProvedRuleSet nothing({}, [](const OpInstance&, const SplitRow&) { return false; });
+  options.baselines = false;
+  const auto none = Optimize(g, nothing, machine, options);
+  REQUIRE(none.ok());
+  for (const NodeStrategy& node : none->best.strategy.nodes) {
+    for (int row : node.rows) CHECK(row == 0);
+  }
+  CHECK(none->best.timeline.step_seconds >= trusting->best.timeline.step_seconds);
+  CHECK(none->best.bound_seconds <= none->best.objective_seconds);
+}
+
+TEST_CASE("the bound is below the cost of every plan, of more memory too") {
+  const Graph g = MlpGraph(64, 256, 512, 16, 3);
+  const Machine machine = LoadOrFail("dgx-a100", 4);
+  OptimizeOptions options;
+  options.baselines = false;
+  options.mesh = {4};
+  const OptimizeResult free = OptimizeOrFail(g, machine, options);
+  for (const char* force : {"data", "fsdp", "tensor"}) {
+    options.force = force;
+    const OptimizeResult forced = OptimizeOrFail(g, machine, options);
+    INFO(force);
+    CHECK(free.best.bound_seconds <= forced.best.objective_seconds);
+    CHECK(forced.best.bound_seconds >= free.best.bound_seconds - 1e-6);
+  }
+}
+
 TEST_CASE("what cannot be planned is said") {
   const Graph g = MlpGraph(64, 256, 512, 16, 3);
   const Machine machine = LoadOrFail("dgx-a100", 2);

@@ -68,6 +68,17 @@ TEST_CASE("400 random problems with a memory limit against enumeration") {
     if (result->status == MemoryStatus::kOptimal) {
       CHECK(result->seconds <= best.seconds * (1 + 1e-6) + kRounding);
     }
+    // A free solve that is known already changes nothing that is promised.
+    const auto known = Solve(problem);
+    REQUIRE(known.ok());
+    MemoryOptions given;
+    given.free = &*known;
+    const auto again = SolveWithinMemory(problem, limit, given);
+    REQUIRE(again.ok());
+    CHECK(IsPermitted(problem, again->plan));
+    CHECK(again->memory_bytes <= limit);
+    CHECK(again->lower_bound_seconds <= best.seconds + kRounding);
+    CHECK(again->seconds >= best.seconds - kRounding);
     exact += result->seconds <= best.seconds + kRounding;
     excess += result->seconds / std::max(best.seconds, 1e-3) - 1.0;
   }
