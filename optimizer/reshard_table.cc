@@ -11,7 +11,7 @@ ReshardCosts::ReshardCosts(const Machine& machine, const Mesh& mesh)
 int ReshardCosts::InternShape(const FactoredShape& shape, int64_t element_bytes) {
   auto [it, fresh] =
       shape_ids_.emplace(std::make_pair(shape, element_bytes), static_cast<int>(shapes_.size()));
-  if (fresh) shapes_.push_back({shape, element_bytes, {}});
+  if (fresh) shapes_.push_back({shape, element_bytes, {}, {}});
   return it->second;
 }
 
@@ -29,6 +29,21 @@ double ReshardCosts::Seconds(int shape, int from, int to) {
   return static_cast<size_t>(to) < d.size() ? d[static_cast<size_t>(to)] : kUnreachable;
 }
 
+const std::vector<ReshardCosts::Edge>& ReshardCosts::Edges(Shape& shape, int from) {
+  const auto [it, fresh] = shape.edges.try_emplace(from);
+  if (!fresh) return it->second;
+  const auto bytes = [&](const Layout& layout) {
+    return static_cast<double>(ElementCount(LocalShape(shape.shape, layout, mesh_)) *
+                               shape.element_bytes);
+  };
+  const Layout layout = layouts_[static_cast<size_t>(from)];  // interning moves them
+  const double before = bytes(layout);
+  for (const ReshardStep& step : StepsFrom(shape.shape, mesh_, layout)) {
+    it->second.push_back({InternLayout(step.after), cost_(step, before, bytes(step.after))});
+  }
+  return it->second;
+}
+
 const std::vector<double>& ReshardCosts::Distances(Shape& shape, int from) {
   std::vector<double> distance;
   auto at = [&](int id) -> double& {
@@ -36,10 +51,6 @@ const std::vector<double>& ReshardCosts::Distances(Shape& shape, int from) {
       distance.resize(static_cast<size_t>(id) + 1, kUnreachable);
     }
     return distance[static_cast<size_t>(id)];
-  };
-  auto bytes = [&](const Layout& layout) {
-    return static_cast<double>(ElementCount(LocalShape(shape.shape, layout, mesh_)) *
-                               shape.element_bytes);
   };
   using Item = std::pair<double, int>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> queue;
@@ -49,14 +60,11 @@ const std::vector<double>& ReshardCosts::Distances(Shape& shape, int from) {
     const auto [d, id] = queue.top();
     queue.pop();
     if (d > distance[static_cast<size_t>(id)]) continue;
-    const Layout layout = layouts_[static_cast<size_t>(id)];
-    const double before = bytes(layout);
-    for (const ReshardStep& step : StepsFrom(shape.shape, mesh_, layout)) {
-      const int next = InternLayout(step.after);
-      const double total = d + cost_(step, before, bytes(step.after));
-      if (total < at(next)) {
-        at(next) = total;
-        queue.push({total, next});
+    for (const Edge& edge : Edges(shape, id)) {
+      const double total = d + edge.seconds;
+      if (total < at(edge.to)) {
+        at(edge.to) = total;
+        queue.push({total, edge.to});
       }
     }
   }

@@ -28,12 +28,18 @@ class ReshardCosts {
   const StepPricer& pricer() const { return pricer_; }
 
  private:
+  struct Edge {
+    int to = 0;
+    double seconds = 0;
+  };
   struct Shape {
     FactoredShape shape;
     int64_t element_bytes = 0;
     std::map<int, std::vector<double>> from;  // distances by layout id, once computed
+    std::map<int, std::vector<Edge>> edges;   // single steps by layout id, once computed
   };
   const std::vector<double>& Distances(Shape& shape, int from);
+  const std::vector<Edge>& Edges(Shape& shape, int from);
 
   Mesh mesh_;
   StepPricer pricer_;

@@ -11,6 +11,7 @@ namespace tandem::solver {
 namespace {
 
 constexpr int32_t kKeptBlocks = 4;
+constexpr int32_t kCompletingSweeps = 12;
 
 // An edge as seen from its block: places of both ends inside their blocks, table, and whether the
 // edge starts at the later block.
@@ -199,6 +200,11 @@ absl::StatusOr<SolveResult> SolveRepeated(const Problem& problem, const SolveOpt
   SolveOptions whole_options = options;
   whole_options.start_plan = &plan;
   whole_options.start_messages = &messages;
+  // Where elimination is not wanted, what the fold left open stays open: only its messages are
+  // completed.
+  if (!options.exact && small->status == SolveStatus::kFeasible) {
+    whole_options.max_sweeps = std::min(options.max_sweeps, kCompletingSweeps);
+  }
   absl::StatusOr<SolveResult> result = Solve(problem, whole_options);
   if (!result.ok()) return result.status();
   result->steps.sweeps += small->steps.sweeps;
