@@ -43,13 +43,15 @@ std::vector<std::string> ForwardRows(const OptimizeResult& r, const std::string&
   return rows;
 }
 
-// Collectives of this kind on tensors made in this phase.
+// Values that collectives of this kind carry, of tensors made in this phase.
 int CollectivesOn(const OptimizeResult& r, StepKind kind, Phase phase) {
   int count = 0;
   for (const Instruction& i : r.best.program.instructions) {
     if (i.kind != InstructionKind::kCollective || i.step != kind) continue;
-    const NodeId producer = r.best.pcg.tensor(r.best.program.buffer(i.outputs[0]).tensor).producer;
-    count += producer.valid() && r.best.pcg.node(producer).phase == phase;
+    for (BufferId output : i.outputs) {
+      const NodeId producer = r.best.pcg.tensor(r.best.program.buffer(output).tensor).producer;
+      count += producer.valid() && r.best.pcg.node(producer).phase == phase;
+    }
   }
   return count;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "optimizer/batch_axis.h"
+#include "pcg/issue_order.h"
 #include "pcg/op_analysis.h"
 
 namespace tandem {
@@ -86,8 +87,9 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
   }
   auto graph_phases = std::make_shared<std::vector<Phase>>();
   for (const Node& n : graph.nodes) graph_phases->push_back(n.phase);
+  auto late = std::make_shared<std::vector<bool>>(LateNodes(graph));
   LayoutRestrictions out;
-  out.node = [axes, graph_phases, &classes](NodeId id, int axis, int row) {
+  out.node = [axes, graph_phases, late, &classes](NodeId id, int axis, int row) {
     const PerAxis& a = (*axes)[static_cast<size_t>(axis)];
     const NodeClass& c = classes.Of(id);
     const size_t n = id.index();
@@ -95,10 +97,13 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
       case AxisKind::kFree:
         return true;
       case AxisKind::kData:
-        return row == a.batch[n];
+        // A gradient may be reduced before it is cast.
+        return row == a.batch[n] || (row == 0 && (*late)[n]);
       case AxisKind::kSharded:
         // Nodes the batch does not reach (casts of weights, updates) are free to be split.
-        return (*graph_phases)[n] == Phase::kUpdate || a.batch[n] == 0 ? true : row == a.batch[n];
+        return (*late)[n] || (*graph_phases)[n] == Phase::kUpdate || a.batch[n] == 0
+                   ? true
+                   : row == a.batch[n];
       case AxisKind::kTensor: {
         if (row != 0 && (row == a.batch[n] || row == a.sequence[n])) return false;
         if (row != 0 || !IsContraction(c) || (*graph_phases)[n] == Phase::kUpdate) return true;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "pcg/issue_order.h"
 
 namespace tandem {
 namespace {
@@ -39,6 +40,8 @@ class Builder {
   }
 
   absl::StatusOr<LayoutProblem> Run() {
+    late_ = LateNodes(graph_);
+    stored_ = NodesOfStoredValues(graph_);
     if (absl::Status s = AddSources(); !s.ok()) return s;
     if (absl::Status s = AddNodes(); !s.ok()) return s;
     AddEdges();
@@ -279,8 +282,8 @@ class Builder {
   }
 
   void Connect(const Tensor& t, int from_variable, const Slot& from, int to_variable,
-               const Slot& to) {
-    const int shape = costs_.InternShape(t.shape, DTypeBytes(t.dtype));
+               const Slot& to, bool waits) {
+    const int shape = costs_.InternShape(t.shape, DTypeBytes(t.dtype), waits);
     out_.problem.AddEdge(from_variable, to_variable, EdgeTable(shape, from, to));
   }
 
@@ -313,12 +316,13 @@ class Builder {
           if (graph_.node(r.node).phase == phase) here.push_back(r);
         }
         if (here.empty()) continue;
+        const bool waits = Waits(t, here);
         if (here.size() >= 2) {
           const auto [relay, relay_slot] = AddRelay(t, static_cast<int64_t>(i), phase, here, *slot);
-          Connect(t, from, *slot, relay, *relay_slot);
-          for (const Reader& r : here) ConnectReader(t, relay, *relay_slot, r);
+          Connect(t, from, *slot, relay, *relay_slot, waits);
+          for (const Reader& r : here) ConnectReader(t, relay, *relay_slot, r, waits);
         } else {
-          ConnectReader(t, from, *slot, here[0]);
+          ConnectReader(t, from, *slot, here[0], waits);
         }
       }
     }
@@ -330,15 +334,24 @@ class Builder {
           states_[static_cast<size_t>(node_states_index_[next.producer.index()])];
       Connect(next, node_variable_[next.producer.index()],
               states.outputs[static_cast<size_t>(next.producer_output)],
-              source_variable_[u.state.index()], stored);
+              source_variable_[u.state.index()], stored, /*waits=*/true);
     }
   }
 
-  void ConnectReader(const Tensor& t, int from, const Slot& slot, const Reader& r) {
+  // Stored values and what is made of them alone are there before they are needed; late nodes need
+  // what they read long after it is there.
+  bool Waits(const Tensor& t, const std::vector<Reader>& here) const {
+    if (!t.producer.valid()) return true;
+    if (stored_[t.producer.index()]) return true;
+    return std::all_of(here.begin(), here.end(),
+                       [&](const Reader& r) { return bool{late_[r.node.index()]}; });
+  }
+
+  void ConnectReader(const Tensor& t, int from, const Slot& slot, const Reader& r, bool waits) {
     const int to = node_variable_[r.node.index()];
     const ClassStates& states = states_[static_cast<size_t>(node_states_index_[r.node.index()])];
     if (from == to) return;
-    Connect(t, from, slot, to, states.inputs[r.input]);
+    Connect(t, from, slot, to, states.inputs[r.input], waits);
   }
 
   std::pair<int, const Slot*> AddRelay(const Tensor& t, int64_t tensor, Phase phase,
@@ -383,6 +396,7 @@ class Builder {
   std::map<std::pair<int, std::vector<std::vector<int>>>, int> class_states_;
   std::vector<int> source_variable_;
   std::vector<Slot> source_slots_;
+  std::vector<bool> late_, stored_;  // by node: LateNodes, NodesOfStoredValues
   std::vector<int> node_variable_;
   std::vector<int> node_states_index_;
   std::vector<std::vector<NodeId>> readers_;

@@ -276,6 +276,13 @@ class Search {
       return std::optional<Evaluated>();
     }
     Evaluated e = *std::move(r->best);
+    absl::StatusOr<Evaluated> bundled =
+        Evaluate(graph, e.strategy, machine_, limit_,
+                 std::vector<int64_t>(kBundleChoices.begin(), kBundleChoices.end()));
+    if (!bundled.ok()) return bundled.status();
+    e.program = std::move(bundled->program);
+    e.timeline = std::move(bundled->timeline);
+    e.bundle_bytes = bundled->bundle_bytes;
     e.form = form;
     e.recomputed_blocks = saving.recomputed;
     e.bound_seconds = r->bound_seconds;

@@ -1,17 +1,20 @@
 #include "optimizer/reshard_table.h"
 
+#include <algorithm>
 #include <queue>
 #include <utility>
+
+#include "optimizer/bundles.h"
 
 namespace tandem {
 
 ReshardCosts::ReshardCosts(const Machine& machine, const Mesh& mesh)
     : mesh_(mesh), pricer_(machine, mesh), cost_(pricer_.AsStepCost()) {}
 
-int ReshardCosts::InternShape(const FactoredShape& shape, int64_t element_bytes) {
-  auto [it, fresh] =
-      shape_ids_.emplace(std::make_pair(shape, element_bytes), static_cast<int>(shapes_.size()));
-  if (fresh) shapes_.push_back({shape, element_bytes, {}, {}});
+int ReshardCosts::InternShape(const FactoredShape& shape, int64_t element_bytes, bool waits) {
+  auto [it, fresh] = shape_ids_.emplace(std::make_tuple(shape, element_bytes, waits),
+                                        static_cast<int>(shapes_.size()));
+  if (fresh) shapes_.push_back({shape, element_bytes, waits, {}, {}});
   return it->second;
 }
 
@@ -39,9 +42,19 @@ const std::vector<ReshardCosts::Edge>& ReshardCosts::Edges(Shape& shape, int fro
   const Layout layout = layouts_[static_cast<size_t>(from)];  // interning moves them
   const double before = bytes(layout);
   for (const ReshardStep& step : StepsFrom(shape.shape, mesh_, layout)) {
-    it->second.push_back({InternLayout(step.after), cost_(step, before, bytes(step.after))});
+    it->second.push_back(
+        {InternLayout(step.after), StepSeconds(shape, step, before, bytes(step.after))});
   }
   return it->second;
+}
+
+double ReshardCosts::StepSeconds(const Shape& shape, const ReshardStep& step, double before,
+                                 double after) const {
+  const bool bundled = step.kind == StepKind::kAllReduce || step.kind == StepKind::kReduceScatter ||
+                       step.kind == StepKind::kAllGather;
+  const double share = std::max(before, after) / static_cast<double>(kBundleBytes);
+  if (!shape.waits || !bundled || share >= 1 || share <= 0) return cost_(step, before, after);
+  return share * cost_(step, before / share, after / share);
 }
 
 const std::vector<double>& ReshardCosts::Distances(Shape& shape, int from) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "pcg/layout.h"
@@ -20,7 +21,9 @@ class ReshardCosts {
 
   ReshardCosts(const Machine& machine, const Mesh& mesh);
 
-  int InternShape(const FactoredShape& shape, int64_t element_bytes);
+  // `waits`: the value can wait for others and be sent with them (a gradient for its update, a
+  // weight for its use), so that a small one pays its share of a bundle of kBundleBytes.
+  int InternShape(const FactoredShape& shape, int64_t element_bytes, bool waits = false);
   int InternLayout(const Layout& layout);
   const Layout& LayoutOf(int id) const { return layouts_[static_cast<size_t>(id)]; }
   // Seconds a step of the cheapest sequence of steps, kUnreachable if there is none.
@@ -35,17 +38,20 @@ class ReshardCosts {
   struct Shape {
     FactoredShape shape;
     int64_t element_bytes = 0;
+    bool waits = false;
     std::map<int, std::vector<double>> from;  // distances by layout id, once computed
     std::map<int, std::vector<Edge>> edges;   // single steps by layout id, once computed
   };
   const std::vector<double>& Distances(Shape& shape, int from);
   const std::vector<Edge>& Edges(Shape& shape, int from);
+  double StepSeconds(const Shape& shape, const ReshardStep& step, double before,
+                     double after) const;
 
   Mesh mesh_;
   StepPricer pricer_;
   StepCost cost_;
   std::vector<Shape> shapes_;
-  std::map<std::pair<FactoredShape, int64_t>, int> shape_ids_;
+  std::map<std::tuple<FactoredShape, int64_t, bool>, int> shape_ids_;
   std::vector<Layout> layouts_;
   std::map<Layout, int> layout_ids_;
 };

@@ -12,11 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "optimizer/batch_axis.h"
+#include "optimizer/bundles.h"
 #include "optimizer/layout_problem.h"
 #include "optimizer/mesh_shapes.h"
 #include "optimizer/solver/memory.h"
 #include "optimizer/solver/repeat.h"
 #include "optimizer/solver/solve.h"
+#include "pcg/bundle.h"
 #include "pcg/lower.h"
 #include "simulator/program_cost.h"
 
@@ -402,18 +404,36 @@ class MeshSearch {
 }  // namespace
 
 absl::StatusOr<Evaluated> Evaluate(const Graph& graph, Strategy strategy, const Machine& machine,
-                                   int64_t memory_limit_bytes) {
+                                   int64_t memory_limit_bytes,
+                                   const std::vector<int64_t>& bundles) {
   Evaluated out;
   const StepPricer pricer(machine, strategy.mesh);
   absl::StatusOr<Program> program = Lower(graph, strategy, pricer.AsStepCost());
   if (!program.ok()) return program.status();
-  absl::StatusOr<Timeline> timeline = SimulateProgram(graph, *program, machine);
-  if (!timeline.ok()) return timeline.status();
   out.micro_batches = strategy.mesh.MicroBatches();
   out.strategy = std::move(strategy);
-  out.program = *std::move(program);
-  out.timeline = *std::move(timeline);
-  out.fits = out.timeline.memory.peak_bytes <= memory_limit_bytes;
+  out.bundle_bytes = -1;
+  const auto consider = [&](int64_t bundle_bytes) -> absl::Status {
+    Evaluated next;
+    next.program = Bundled(*program, bundle_bytes);
+    if (out.bundle_bytes >= 0 && next.program == out.program) return absl::OkStatus();
+    absl::StatusOr<Timeline> timeline = SimulateProgram(graph, next.program, machine);
+    if (!timeline.ok()) return timeline.status();
+    next.timeline = *std::move(timeline);
+    next.fits = next.timeline.memory.peak_bytes <= memory_limit_bytes;
+    if (out.bundle_bytes >= 0 && !Better(next, out)) return absl::OkStatus();
+    out.program = std::move(next.program);
+    out.timeline = std::move(next.timeline);
+    out.fits = next.fits;
+    out.bundle_bytes = bundle_bytes;
+    return absl::OkStatus();
+  };
+  for (int64_t bundle_bytes : bundles) {
+    if (absl::Status s = consider(bundle_bytes); !s.ok()) return s;
+  }
+  if (!out.fits) {  // a bundle is held until it is whole
+    if (absl::Status s = consider(0); !s.ok()) return s;
+  }
   return out;
 }
 

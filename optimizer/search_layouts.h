@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "optimizer/bundles.h"
 #include "optimizer/forced.h"
 #include "optimizer/node_classes.h"
 #include "optimizer/optimize.h"
@@ -43,9 +44,11 @@ struct LayoutSearchResult {
   std::string reason;  // why there is none
 };
 
-// Lowers and simulates a strategy. `graph` must have its factors propagated.
+// Lowers and simulates a strategy, with the best of these sizes of bundles (and without bundles
+// where none fits the memory). `graph` must have its factors propagated.
 absl::StatusOr<Evaluated> Evaluate(const Graph& graph, Strategy strategy, const Machine& machine,
-                                   int64_t memory_limit_bytes);
+                                   int64_t memory_limit_bytes,
+                                   const std::vector<int64_t>& bundles = {kBundleBytes});
 
 absl::StatusOr<LayoutSearchResult> SearchLayouts(const Graph& graph, const NodeClasses& classes,
                                                  const LayoutSearch& search);

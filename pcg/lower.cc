@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pcg/factor_table.h"
+#include "pcg/issue_order.h"
 #include "pcg/program_liveness.h"
 
 namespace tandem {
@@ -53,8 +54,8 @@ class Lowering {
     if (absl::Status s = CheckStrategy(); !s.ok()) return s;
     if (absl::Status s = AddSources(); !s.ok()) return s;
     if (absl::Status s = PlaceNodes(); !s.ok()) return s;
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (absl::Status s = EmitNode(NodeId(static_cast<int64_t>(n))); !s.ok()) return s;
+    for (NodeId n : IssueOrder(graph_, Sent(), late_)) {
+      if (absl::Status s = EmitNode(n); !s.ok()) return s;
     }
     if (absl::Status s = Finish(); !s.ok()) return s;
     return std::move(program_);
@@ -179,7 +180,28 @@ class Lowering {
       layouts_.push_back(*std::move(layouts));
     }
     readers_ = graph_.Readers();
+    late_ = LateNodes(graph_);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      // What hands a partial gradient on does so at once: the reduction is still to come.
+      if (graph_.nodes[n].phase != Phase::kBackward) continue;
+      for (const Layout& output : layouts_[n].outputs) late_[n] = late_[n] && !output.IsPartial();
+    }
     return absl::OkStatus();
+  }
+
+  // By node: a result goes to a reader that wants it in another layout than it has.
+  std::vector<bool> Sent() const {
+    std::vector<bool> sent(graph_.nodes.size(), false);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const NodeId producer = graph_.tensor(node.inputs[i]).producer;
+        if (!producer.valid()) continue;
+        const Layout& made = held_[node.inputs[i].index()].layout;
+        if (made != layouts_[n].inputs[i]) sent[producer.index()] = true;
+      }
+    }
+    return sent;
   }
 
   absl::Status AtNode(const Node& node, const absl::Status& status) const {
@@ -219,20 +241,19 @@ class Lowering {
     }
     Code(region).push_back(std::move(kernel));
     for (TensorId output : node.outputs) {
-      if (absl::Status s = ReduceEarly(output, node.phase); !s.ok()) return AtNode(node, s);
+      if (absl::Status s = ReduceEarly(output, id); !s.ok()) return AtNode(node, s);
     }
     return absl::OkStatus();
   }
 
   // What leaves the loop does so where it is made; a gradient is reduced for its update as soon as
   // it is complete; a new state is stored at once.
-  absl::Status ReduceEarly(TensorId tensor, Phase phase) {
+  absl::Status ReduceEarly(TensorId tensor, NodeId producer) {
     const Layout layout = held_[tensor.index()].layout;
     for (NodeId reader : readers_[tensor.index()]) {
       const Node& node = graph_.node(reader);
       const bool leaves = InLoop(layout) && regions_[reader.index()] == Region::kAfter;
-      const bool gradient =
-          layout.IsPartial() && node.phase == Phase::kUpdate && phase != Phase::kUpdate;
+      const bool gradient = late_[reader.index()] && !late_[producer.index()];
       if (!leaves && !gradient) continue;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] != tensor) continue;
@@ -248,7 +269,7 @@ class Lowering {
     const bool output =
         std::find(graph_.outputs.begin(), graph_.outputs.end(), tensor) != graph_.outputs.end() ||
         graph_.loss == tensor;
-    if (output && InLoop(layout)) return Final(tensor, graph_.loss == tensor).status();
+    if (output) return Final(tensor, graph_.loss == tensor).status();
     return absl::OkStatus();
   }
 
@@ -403,6 +424,7 @@ class Lowering {
   std::vector<NodeLayouts> layouts_;  // per node
   std::vector<Region> regions_;       // per node
   std::vector<std::vector<NodeId>> readers_;
+  std::vector<bool> late_;  // per node
   std::map<std::pair<TensorId, Phase>, const Strategy::Relay*> relays_;
   std::map<std::tuple<TensorId, Phase, Region, Layout>, BufferId> copies_;
 };

@@ -11,11 +11,10 @@
 
 namespace tandem {
 
-// `cost` chooses between equivalent step sequences. Order: topological, forward, backward, update,
-// except that gathers of parameters are issued when first needed and gradient reductions as soon as
-// the gradient is complete. Nodes that depend on the temporal axis go inside the loop. Errors: a
-// node that needs a value completed over the temporal axis inside the loop (for example batch
-// statistics under gradient accumulation), named.
+// `cost` chooses between equivalent step sequences. Nodes are issued in IssueOrder; steps when they
+// are first needed, but gradient reductions as soon as the gradient is complete. Nodes that depend
+// on the temporal axis go inside the loop. Errors: a node that needs a value completed over the
+// temporal axis inside the loop (for example batch statistics under gradient accumulation), named.
 absl::StatusOr<Program> Lower(const Graph& graph, const Strategy& strategy, const StepCost& cost);
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "pcg/bundle.h"
 #include "pcg/interpreter.h"
 #include "pcg/program_interpreter.h"
 #include "pcg/training.h"
@@ -160,8 +161,8 @@ HostTensor Values(const Tensor& tensor, std::mt19937& rng) {
   return value;
 }
 
-// The Program's outputs, loss and new states are the serial graph's.
-void CheckRuns(const Graph& graph, const Program& program, unsigned seed = 1) {
+// The Program's outputs, loss and new states are the serial graph's; bundled, too.
+void CheckRunsAsItIs(const Graph& graph, const Program& program, unsigned seed) {
   std::mt19937 rng(seed);
   std::map<TensorId, HostTensor> sources;
   for (size_t t = 0; t < graph.tensors.size(); ++t) {
@@ -193,6 +194,11 @@ void CheckRuns(const Graph& graph, const Program& program, unsigned seed = 1) {
   }
 }
 
+void CheckRuns(const Graph& graph, const Program& program, unsigned seed = 1) {
+  CheckRunsAsItIs(graph, program, seed);
+  CheckRunsAsItIs(graph, Bundled(program, 1 << 20), seed);
+}
+
 TEST_CASE("One device: kernels and frees, no communication") {
   Mlp mlp;
   const Plan plan(mlp.graph, MeshOf({1}));
@@ -212,7 +218,7 @@ TEST_CASE("Data parallelism: one all-reduce a gradient, as soon as it is there, 
   plan.Store(mlp.t, 0, 0);
   const auto program = plan.Lowered();
   REQUIRE(program.ok());
-  CHECK(Steps(*program) == "all-reduce dw2; all-reduce dw1; all-reduce loss; ");
+  CHECK(Steps(*program) == "all-reduce loss; all-reduce dw2; all-reduce dw1; ");
   // dw2's comes before da's kernel.
   const auto named = [&](const std::string& name) {
     return std::find_if(program->instructions.begin(), program->instructions.end(),
@@ -252,8 +258,8 @@ TEST_CASE("ZeRO: stored slices are gathered once a phase, gradients reduce-scatt
   const auto program = plan.Lowered();
   REQUIRE(program.ok());
   CHECK(Steps(*program) ==
-        "all-gather w1; all-gather w2; reduce-scatter dw2; all-gather w2; reduce-scatter dw1; "
-        "all-reduce loss; ");
+        "all-gather w1; all-gather w2; all-reduce loss; reduce-scatter dw2; all-gather w2; "
+        "reduce-scatter dw1; ");
   // The gathered copy of the forward is freed before the backward makes its own.
   int held = 0;
   int most = 0;
@@ -391,7 +397,10 @@ TEST_CASE("The interpreter of Programs does not believe a Program that is wrong"
                         [&](const Instruction& code) { return code.kind == kind; });
   };
   SECTION("a reduction left out") {
-    const auto all_reduce = find(InstructionKind::kCollective);
+    const auto all_reduce =
+        std::find_if(program.instructions.begin(), program.instructions.end(),
+                     [](const Instruction& code) { return code.name == "all-reduce dw2"; });
+    REQUIRE(all_reduce != program.instructions.end());
     for (Instruction& code : program.instructions) {
       for (BufferId& b : code.inputs) {
         if (b == all_reduce->outputs[0]) b = all_reduce->inputs[0];

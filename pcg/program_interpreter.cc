@@ -110,7 +110,9 @@ class Machine {
       case InstructionKind::kCollective:
       case InstructionKind::kLocal:
       case InstructionKind::kLoop:
-        Move(code);
+        for (size_t i = 0; i < code.inputs.size(); ++i) {
+          Move(code, code.inputs[i], code.outputs[i]);
+        }
         return absl::OkStatus();
       case InstructionKind::kFree:
         for (BufferId input : code.inputs) {
@@ -162,9 +164,7 @@ class Machine {
     return absl::OkStatus();
   }
 
-  void Move(const Instruction& code) {
-    const BufferId from = code.inputs[0];
-    const BufferId to = code.outputs[0];
+  void Move(const Instruction& code, BufferId from, BufferId to) {
     const ReshardStep step{code.step, code.axes, program_.buffer(from).layout,
                            program_.buffer(to).layout};
     const bool keeps = code.kind == InstructionKind::kLoop && micro_ > 0;

@@ -98,7 +98,7 @@ class TrainingBuilder {
 
  private:
   absl::Status AddBuiltins() {
-    for (const char* name : {"cast", "add", "cross_entropy", "mse", "reshape"}) {
+    for (const char* name : {"cast", "identity", "add", "cross_entropy", "mse", "reshape"}) {
       absl::Status status = AddBuiltin(name);
       if (!status.ok()) return status;
     }
@@ -311,7 +311,17 @@ class TrainingBuilder {
       for (NodeId reader : by) {
         if (original.node(reader).block != cast.block) cast.block = -1;
       }
+      // Where masters are kept in pieces: the pieces of the working copy are gathered once for the
+      // whole step between the two nodes, or for each phase anew behind them.
+      Node whole;
+      whole.name = absl::StrCat(cast.name, ".whole");
+      whole.op = "identity";
+      whole.origin = cast.origin;
+      whole.block = cast.block;
       auto added = graph_.AddNode(std::move(cast), {options_.precision});
+      if (!added.ok()) return added.status();
+      whole.inputs = graph_.node(*added).outputs;
+      added = graph_.AddNode(std::move(whole), {options_.precision});
       if (!added.ok()) return added.status();
       replaced[t.index()] = graph_.node(*added).outputs[0];
     }

@@ -153,21 +153,31 @@ absl::Status RankExecutor<T>::PrepareKernel(size_t at) {
 template <typename T>
 absl::Status RankExecutor<T>::PrepareMove(size_t at, const CommunicatorFactory& join) {
   const Instruction& code = program_.instructions[at];
-  std::unique_ptr<Communicator> communicator;
+  if (code.inputs.empty() || code.inputs.size() != code.outputs.size()) {
+    return absl::InvalidArgumentError("has not one output for each input");
+  }
+  std::vector<int> members;
   if (code.kind == InstructionKind::kCollective) {
-    std::vector<int> members;
     for (int64_t d : program_.mesh.Group(device_, code.axes)) {
       members.push_back(static_cast<int>(d));
     }
-    absl::StatusOr<std::unique_ptr<Communicator>> joined = join(members);
-    if (!joined.ok()) return joined.status();
-    communicator = *std::move(joined);
   }
-  const FactoredShape& shape = graph_.tensor(program_.buffer(code.inputs[0]).tensor).shape;
-  absl::StatusOr<StepMover<T>> mover =
-      StepMover<T>::Prepare(shape, program_, code, device_, std::move(communicator));
-  if (!mover.ok()) return mover.status();
-  prepared_[at].mover = std::make_unique<StepMover<T>>(*std::move(mover));
+  Instruction one = code;
+  for (size_t i = 0; i < code.inputs.size(); ++i) {
+    one.inputs = {code.inputs[i]};
+    one.outputs = {code.outputs[i]};
+    std::unique_ptr<Communicator> communicator;
+    if (code.kind == InstructionKind::kCollective) {
+      absl::StatusOr<std::unique_ptr<Communicator>> joined = join(members);
+      if (!joined.ok()) return joined.status();
+      communicator = *std::move(joined);
+    }
+    const FactoredShape& shape = graph_.tensor(program_.buffer(code.inputs[i]).tensor).shape;
+    absl::StatusOr<StepMover<T>> mover =
+        StepMover<T>::Prepare(shape, program_, one, device_, std::move(communicator));
+    if (!mover.ok()) return mover.status();
+    prepared_[at].movers.push_back(*std::move(mover));
+  }
   prepared_[at].category = StepKindName(code.step);
   return absl::OkStatus();
 }
@@ -197,10 +207,13 @@ absl::Status RankExecutor<T>::Execute(size_t at, int64_t micro_batch) {
     auto& block = buffers_[output.index()];
     if (!block.alive()) block = pool_.Take(Elements(output));
   }
-  const Prepared& prepared = prepared_[at];
+  Prepared& prepared = prepared_[at];
   if (code.kind != InstructionKind::kKernel) {
-    const absl::Status status = prepared.mover->Run(
-        micro_batch, data(code.inputs[0]), buffers_[code.outputs[0].index()].data(), move_scratch_);
+    absl::Status status;
+    for (size_t i = 0; i < code.inputs.size() && status.ok(); ++i) {
+      status = prepared.movers[i].Run(micro_batch, data(code.inputs[i]),
+                                      buffers_[code.outputs[i].index()].data(), move_scratch_);
+    }
     pool_.NoteScratch(static_cast<int64_t>(move_scratch_.size()));
     return status;
   }

@@ -57,8 +57,8 @@ class RankExecutor {
 
  private:
   struct Prepared {
-    std::vector<Kernel<T>*> kernels;  // by micro-batch where pieces differ, else one
-    std::unique_ptr<StepMover<T>> mover;
+    std::vector<Kernel<T>*> kernels;   // by micro-batch where pieces differ, else one
+    std::vector<StepMover<T>> movers;  // one for each value of a step
     std::string category;
   };
   absl::Status PrepareKernel(size_t at);

@@ -86,8 +86,13 @@ absl::StatusOr<std::vector<InstructionCost>> CostsOf(const Graph& pcg, const Pro
             return Misfit(program, i, absl::StrCat("is over axis ", axis, " of the mesh"));
           }
         }
-        const double before = static_cast<double>(program.buffer(instruction.inputs[0]).bytes);
-        const double after = static_cast<double>(program.buffer(instruction.outputs[0]).bytes);
+        double before = 0, after = 0;
+        for (BufferId id : instruction.inputs) {
+          before += static_cast<double>(program.buffer(id).bytes);
+        }
+        for (BufferId id : instruction.outputs) {
+          after += static_cast<double>(program.buffer(id).bytes);
+        }
         const bool collective = instruction.kind == InstructionKind::kCollective;
         costs.push_back({pricer.Seconds(instruction.step, instruction.axes, before, after),
                          collective ? pricer.Level(instruction.axes) : -1,

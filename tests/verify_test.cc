@@ -103,10 +103,11 @@ std::vector<Fault> Faults() {
                       },
                       false});
     faults.push_back(
-        {"a collective is over the wrong group", Mixed, step(kind), [](Program& p, int at) {
-           auto& axes = p.instructions[static_cast<size_t>(at)].axes;
-           if (axes.size() != 1) return false;
-           axes[0] = 1 - axes[0];
+        {"a collective is over the wrong group", Mixed,
+         [kind](const Instruction& i) { return IsStep(i, kind) && i.axes.size() == 1; },
+         [](Program& p, int at) {
+           int& axis = p.instructions[static_cast<size_t>(at)].axes[0];
+           axis = 1 - axis;
            return true;
          }});
   }
@@ -223,6 +224,35 @@ std::vector<Fault> Faults() {
                         }
                       }
                       return false;
+                    },
+                    false});
+  const Predicate bundle = [](const Instruction& i) {
+    return i.kind == InstructionKind::kCollective && i.outputs.size() > 1;
+  };
+  faults.push_back(
+      {"two values of a bundle are exchanged", Sharded, bundle, [](Program& p, int at) {
+         auto& out = p.instructions[static_cast<size_t>(at)].outputs;
+         std::swap(out.front(), out.back());
+         return true;
+       }});
+  faults.push_back(
+      {"a bundle gives fewer values than it takes", Sharded, bundle, [](Program& p, int at) {
+         p.instructions[static_cast<size_t>(at)].outputs.pop_back();
+         return true;
+       }});
+  faults.push_back({"a value is left out of a bundle", Sharded, bundle,
+                    [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].inputs.pop_back();
+                      p.instructions[static_cast<size_t>(at)].outputs.pop_back();
+                      return true;
+                    },
+                    false});
+  faults.push_back({"a bundle is read before it is sent", Sharded, bundle,
+                    [](Program& p, int at) {
+                      const Instruction late = p.instructions[static_cast<size_t>(at)];
+                      p.instructions.erase(p.instructions.begin() + at);
+                      p.instructions.push_back(late);
+                      return true;
                     },
                     false});
   faults.push_back({"a device is left out", Mixed, [](const Instruction&) { return true; },

@@ -321,14 +321,22 @@ class Checker {
 
   // --- steps -------------------------------------------------------------------------------------
 
+  // A collective may carry several values, each of which takes the same step.
   void Step(const Instruction& ins) {
-    if (!Check(ins.inputs.size() == 1 && ins.outputs.size() == 1, "has not one input and output") ||
+    const bool several = ins.kind == InstructionKind::kCollective;
+    if (!Check(!ins.inputs.empty() && ins.inputs.size() == ins.outputs.size() &&
+                   (several || ins.inputs.size() == 1),
+               several ? "has not one output for each input" : "has not one input and output") ||
         !Check(!ins.axes.empty(), "is over no mesh axis")) {
       return;
     }
-    const Buffer& in = p_.buffer(ins.inputs[0]);
-    const Buffer& out = p_.buffer(ins.outputs[0]);
-    Check(Value(ins.inputs[0]) == Value(ins.outputs[0]),
+    for (size_t i = 0; i < ins.inputs.size(); ++i) StepOf(ins, ins.inputs[i], ins.outputs[i]);
+  }
+
+  void StepOf(const Instruction& ins, BufferId from_buffer, BufferId to_buffer) {
+    const Buffer& in = p_.buffer(from_buffer);
+    const Buffer& out = p_.buffer(to_buffer);
+    Check(Value(from_buffer) == Value(to_buffer),
           absl::StrCat("moves ", pcg_.tensor(in.tensor).name, " but claims ",
                        pcg_.tensor(out.tensor).name));
     Check(pcg_.tensor(in.tensor).shape == pcg_.tensor(out.tensor).shape,

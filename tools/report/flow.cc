@@ -14,6 +14,13 @@ bool Known(const Program& program, BufferId id) {
   return id.valid() && id.index() < program.buffers.size();
 }
 
+// What `made` was before the step: a collective of several values gives outputs[i] of inputs[i].
+BufferId StepSource(const Instruction& step, BufferId made) {
+  const auto at = std::find(step.outputs.begin(), step.outputs.end(), made);
+  const size_t i = static_cast<size_t>(at - step.outputs.begin());
+  return i < step.outputs.size() && i < step.inputs.size() ? step.inputs[i] : BufferId();
+}
+
 Operand Traced(const Program& program, const std::vector<int>& writer, BufferId read) {
   Operand operand;
   operand.read = operand.made = read;
@@ -23,10 +30,11 @@ Operand Traced(const Program& program, const std::vector<int>& writer, BufferId 
   // Each instruction is passed once: a Program whose steps go round in circles ends here too.
   for (size_t i = 0; at >= 0 && i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[static_cast<size_t>(at)];
-    if (!IsStep(instruction) || instruction.inputs.empty()) break;
-    if (!Known(program, instruction.inputs[0])) break;
+    if (!IsStep(instruction)) break;
+    const BufferId from = StepSource(instruction, operand.made);
+    if (!Known(program, from)) break;
     operand.steps.push_back(at);
-    operand.made = instruction.inputs[0];
+    operand.made = from;
     at = writer[operand.made.index()];
   }
   std::reverse(operand.steps.begin(), operand.steps.end());
