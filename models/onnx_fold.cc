@@ -40,6 +40,9 @@ struct Broadcast {
 
 absl::StatusOr<Broadcast> Align(OnnxCall& call) {
   Broadcast result;
+  for (size_t k = 0; k < call.in.size(); ++k) {
+    if (!call.in[k].known()) return call.c.Error(absl::StrCat("input ", k, " is missing"));
+  }
   for (const OnnxValue& input : call.in) {
     auto shape = BroadcastShape(call.c, result.shape, input.shape);
     if (!shape.ok()) return shape.status();

@@ -386,6 +386,7 @@ class Importer {
       c_.node_op = "output";
       c_.node_name = Printable(output.name());
       auto id = c_.ToTensor(it->second);
+      if (absl::IsUnimplemented(id.status())) return c_.Error(std::string(id.status().message()));
       if (!id.ok()) return id.status();
       if (c_.graph.tensor(*id).role != TensorRole::kActivation) {
         auto copy = c_.Emit("identity", {}, {*id});

@@ -32,10 +32,10 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
     if (graph.batch > 0 && extent != graph.batch) continue;
     if (t.shape[0][0] % degree != 0) {
       const int64_t b = t.shape[0][0];
-      return absl::InvalidArgumentError(
-          absl::StrCat("batch ", b, " of input ", t.name, " does not divide into ", degree,
-                       " pieces; the nearest that do: ", b / degree * degree, " and ",
-                       (b / degree + 1) * degree));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "batch ", b, " of input ", t.name, " does not divide into ", degree,
+          " pieces; the nearest that do: ",
+          b < degree ? "" : absl::StrCat(b / degree * degree, " and "), (b / degree + 1) * degree));
     }
     out.placements[id.index()] = AxisPlacement::Split(0, 0);
     any = true;

@@ -1,6 +1,7 @@
 #include "optimizer/optimize.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -37,8 +38,16 @@ struct Saving {
   int recomputed = 0;  // the first so many recomputable blocks
 };
 
+// In the unit that shows what there is of it.
 std::string Gib(int64_t bytes) {
-  return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1024.0 * 1024 * 1024));
+  const char* const kUnits[] = {"KiB", "MiB", "GiB"};
+  size_t unit = 0;
+  double value = static_cast<double>(bytes) / 1024;
+  while (unit + 1 < std::size(kUnits) && value >= 1024) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.2f %s", value, kUnits[unit]);
 }
 
 class Search {
@@ -191,6 +200,7 @@ class Search {
     }
     std::optional<Evaluated> found;
     for (const Saving& saving : savings) {
+      if (Cancelled()) break;
       if (saving.recomputed > 0 && options_.serve) continue;
       absl::StatusOr<std::optional<Evaluated>> e =
           Try(form, saving, blocks, kinds, meshes, incumbent, reason, least_bytes);
@@ -204,7 +214,7 @@ class Search {
         for (const MeshAxis& a : found->strategy.mesh.axes) {
           if (!a.temporal) winner.push_back(a.extent);
         }
-        for (int round = 0; round < 3 && high - low > 1; ++round) {
+        for (int round = 0; round < 3 && high - low > 1 && !Cancelled(); ++round) {
           const int mid = (low + high) / 2;
           absl::StatusOr<std::optional<Evaluated>> fewer =
               Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, incumbent, reason,
@@ -293,7 +303,7 @@ class Search {
   absl::Status Main(const std::vector<AxisKind>& kinds) {
     std::vector<std::vector<int64_t>> meshes = meshes_;
     for (size_t form = 0; form < forms_.size(); ++form) {
-      if (options_.cancel != nullptr && *options_.cancel && best_) break;
+      if (Cancelled() && best_) break;
       const Evaluated* incumbent = best_ ? &*best_ : nullptr;
       absl::StatusOr<std::optional<Evaluated>> e =
           FitProved(static_cast<int>(form), kinds, meshes, incumbent, reason_, least_bytes_);
@@ -315,6 +325,10 @@ class Search {
     auto run = [&](const std::string& name, const std::vector<AxisKind>& kinds,
                    const std::vector<std::vector<int64_t>>& meshes) {
       Baseline& b = baselines_[name];
+      if (Cancelled()) {
+        b.reason = "the search was interrupted";
+        return;
+      }
       std::string reason;
       int64_t least = 0;
       Say(absl::StrCat("baseline ", name));
@@ -355,7 +369,13 @@ class Search {
     run("best_uniform", {AxisKind::kData, AxisKind::kTensor}, grid);
   }
 
+  bool Cancelled() const { return options_.cancel != nullptr && *options_.cancel; }
+
   absl::Status NothingFits() const {
+    if (Cancelled()) {
+      return absl::CancelledError(absl::StrCat("interrupted before a plan for ", forward_.name,
+                                               " was found; give the search more time"));
+    }
     if (least_bytes_ == 0) {
       return absl::InvalidArgumentError(absl::StrCat("no plan for ", forward_.name, ": ", reason_));
     }
@@ -391,6 +411,12 @@ class Search {
                   : 0;
     out.strategy_lines = DescribeStrategy(out.best.pcg, out.best.strategy);
     out.notes = Limits(out.best.pcg, out.best.strategy);
+    const int64_t batch = forward_.batch, n = machine_.devices;
+    if (batch > 0 && batch % n != 0) {
+      out.notes.push_back(absl::StrCat(
+          "batch ", batch, " does not divide over ", n, " devices; the nearest that do: ",
+          batch < n ? "" : absl::StrCat(batch / n * n, " and "), (batch / n + 1) * n));
+    }
     return out;
   }
 

@@ -1,5 +1,6 @@
 #include "optimizer/optimize.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <set>
@@ -141,6 +142,31 @@ TEST_CASE("what cannot be planned is said") {
   const auto odd = Optimize(MlpGraph(63, 256, 512, 16, 3), TrustingRules(), machine, options);
   REQUIRE_FALSE(odd.ok());
   CHECK_THAT(std::string(odd.status().message()), Catch::Contains("62 and 64"));
+  options.force = "none";
+  options.baselines = false;
+  const auto noted = OptimizeOrFail(MlpGraph(63, 256, 512, 16, 3), machine, options);
+  REQUIRE_FALSE(noted.notes.empty());
+  CHECK(noted.notes.back() ==
+        "batch 63 does not divide over 2 devices; the nearest that do: 62 and 64");
+}
+
+TEST_CASE("an interrupted search says so, and gives the plan that it has") {
+  const Graph g = MlpGraph(64, 256, 512, 16, 3);
+  const Machine machine = LoadOrFail("dgx-a100", 8);
+  std::atomic<bool> cancel{true};
+  OptimizeOptions options;
+  options.cancel = &cancel;
+  const auto none = Optimize(g, TrustingRules(), machine, options);
+  REQUIRE_FALSE(none.ok());
+  CHECK(absl::IsCancelled(none.status()));
+  CHECK_THAT(std::string(none.status().message()), Catch::Contains("before a plan"));
+  cancel = false;
+  options.progress = [&](const std::string& line) {
+    if (line.rfind("mesh ", 0) == 0) cancel = true;  // after the first plan
+  };
+  const OptimizeResult some = OptimizeOrFail(g, machine, options);
+  CHECK(some.best.fits);
+  for (const auto& [name, b] : some.baselines) CHECK(b.reason == "the search was interrupted");
 }
 
 }  // namespace

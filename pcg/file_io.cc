@@ -62,7 +62,8 @@ absl::Status WriteAll(int fd, const std::string& path, const std::string& bytes)
     if (n < 0) return Failed("write", path, errno);
     done += static_cast<size_t>(n);
   }
-  if (::fsync(fd) != 0) return Failed("write", path, errno);
+  // Pipes and terminals cannot be synchronised, and say EINVAL.
+  if (::fsync(fd) != 0 && errno != EINVAL) return Failed("write", path, errno);
   return absl::OkStatus();
 }
 
@@ -80,6 +81,15 @@ absl::StatusOr<std::string> ReadFilePart(const std::string& path, int64_t offset
 }
 
 absl::Status WriteFileAtomically(const std::string& path, const std::string& bytes) {
+  // A device or a pipe is written to, never replaced.
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    const int device = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (device < 0) return Failed("write", path, errno);
+    const absl::Status status = WriteAll(device, path, bytes);
+    ::close(device);
+    return status;
+  }
   const std::string beside = absl::StrCat(path, ".", ::getpid(), ".tmp");
   const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return Failed("write", path, errno);

@@ -13,7 +13,8 @@
 namespace tandem {
 namespace {
 
-constexpr int kMaxDepth = 200;  // deeper nesting is an error, not a stack overflow
+constexpr int kMaxDepth = 200;    // deeper nesting is an error, not a stack overflow
+constexpr int kMaxHeight = 1000;  // so is a chain of operations: everything walks expressions
 constexpr std::array<absl::string_view, 5> kReductions = {"sum", "max", "min", "prod", "argmax"};
 constexpr std::array<absl::string_view, 6> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
 
@@ -70,7 +71,23 @@ ExprId ExprParser::Add(ExprKind kind, std::vector<ExprId> args, std::string name
   node.kind = kind;
   node.args = std::move(args);
   node.name = std::move(name);
-  return spec_.exprs.Add(std::move(node));
+  return Add(std::move(node));
+}
+
+ExprId ExprParser::Add(ExprNode node) {
+  int height = 1;
+  for (ExprId arg : node.args) height = std::max(height, heights_[arg.index()] + 1);
+  const ExprId id = spec_.exprs.Add(std::move(node));
+  heights_.resize(id.index() + 1);
+  heights_.back() = height;
+  return id;
+}
+
+absl::StatusOr<ExprId> ExprParser::Operation(ExprKind kind, std::vector<ExprId> args) {
+  const ExprId id = Add(kind, std::move(args));
+  if (heights_[id.index()] <= kMaxHeight) return id;
+  return cursor_.Error(
+      absl::StrCat("more than ", kMaxHeight, " operations in a chain; use an intermediate"));
 }
 
 bool ExprParser::HasAttribute(absl::string_view name) const {
@@ -122,7 +139,7 @@ absl::StatusOr<ExprId> ExprParser::Or() {
     absl::Status status = RequireBoolean(*left, at);
     status.Update(RequireBoolean(*right, right_at));
     if (!status.ok()) return status;
-    left = Add(ExprKind::kOr, {*left, *right});
+    left = Operation(ExprKind::kOr, {*left, *right});
   }
   return left;
 }
@@ -138,7 +155,7 @@ absl::StatusOr<ExprId> ExprParser::And() {
     absl::Status status = RequireBoolean(*left, at);
     status.Update(RequireBoolean(*right, right_at));
     if (!status.ok()) return status;
-    left = Add(ExprKind::kAnd, {*left, *right});
+    left = Operation(ExprKind::kAnd, {*left, *right});
   }
   return left;
 }
@@ -185,7 +202,7 @@ absl::StatusOr<ExprId> ExprParser::Sum() {
     absl::Status status = RequireNumber(*left, at);
     status.Update(RequireNumber(*right, right_at));
     if (!status.ok()) return status;
-    left = Add(plus ? ExprKind::kAdd : ExprKind::kSub, {*left, *right});
+    left = Operation(plus ? ExprKind::kAdd : ExprKind::kSub, {*left, *right});
   }
   return left;
 }
@@ -209,7 +226,7 @@ absl::StatusOr<ExprId> ExprParser::Term() {
     absl::Status status = RequireNumber(*left, at);
     status.Update(RequireNumber(*right, right_at));
     if (!status.ok()) return status;
-    left = Add(op->second, {*left, *right});
+    left = Operation(op->second, {*left, *right});
   }
   return left;
 }
@@ -399,7 +416,7 @@ absl::StatusOr<ExprId> ExprParser::Reduction() {
   if (!status.ok()) return status;
   for (const BoundVar& bound : node.bound) scope_.variables.erase(bound.name);
   node.args = {*body};
-  return spec_.exprs.Add(std::move(node));
+  return Add(std::move(node));
 }
 
 }  // namespace tandem

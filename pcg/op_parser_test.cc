@@ -100,6 +100,21 @@ TEST_CASE("parse errors name the place and the remedy") {
       std::string::npos);
 }
 
+TEST_CASE("chains of operations are as limited as nesting") {
+  std::string sum = "x[i]", index = "i";
+  for (int i = 0; i < 900; ++i) sum += " + x[i]";
+  CHECK(ErrorOf("operator f(x[n]) -> y[n] { y[i] = " + sum + " }").empty());
+  for (int i = 0; i < 100000; ++i) {
+    sum += " + x[i]";
+    index += " + 0";
+  }
+  for (const std::string& body : {sum, "x[" + index + "]", "sum(k: n) (" + sum + ")"}) {
+    const std::string error = ErrorOf("operator f(x[n]) -> y[n] { y[i] = " + body + " }");
+    CHECK(error.find("more than 1000 operations in a chain; use an intermediate") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("random changes to built-in texts never crash the parser") {
   uint64_t state = 1;
   const auto next = [&state] {

@@ -275,4 +275,14 @@ TEST_CASE("no plan, half a plan and a plan of another graph are errors") {
   CHECK_FALSE(ReadFile(folder.path()).ok());
 }
 
+TEST_CASE("a device is written to, never replaced by a file") {
+  const Folder folder;
+  CHECK(WriteFileAtomically("/dev/null", "x").ok());
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  if (!std::filesystem::is_character_file("/dev/full")) return;
+  const absl::Status full = WriteFileAtomically("/dev/full", "x");
+  CHECK(Has(std::string(full.message()), "/dev/full: cannot write: No space left"));
+  CHECK(std::filesystem::is_character_file("/dev/full"));
+}
+
 }  // namespace tandem

@@ -6,13 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pcg/utf8.h"
 
 namespace tandem {
 namespace {
 
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
-  for (char c : text) {
+  for (char c : ValidUtf8(text)) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;

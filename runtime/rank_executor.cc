@@ -188,8 +188,9 @@ absl::Status RankExecutor<T>::Execute(size_t at, int64_t micro_batch) {
   if (code.kind == InstructionKind::kStoreState) return absl::OkStatus();  // at the step's end
   for (BufferId input : code.inputs) {
     if (buffers_[input.index()].alive()) continue;
-    return absl::InternalError(
-        absl::StrCat("needs buffer '", program_.buffer(input).name, "', which is not there"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("needs buffer '", program_.buffer(input).name,
+                     "', which is not there; the plan is damaged: see tandem verify"));
   }
   if (code.kind == InstructionKind::kFree) {
     for (BufferId input : code.inputs) {

@@ -370,6 +370,7 @@ TEST_CASE("A Program that frees what it needs says which instruction needs it") 
   const auto result = RunPlan(plan, RunOptions());
   REQUIRE_FALSE(result.ok());
   CHECK(result.status().ToString().find("needs buffer 'act'") != std::string::npos);
+  CHECK(absl::IsFailedPrecondition(result.status()));  // the plan's fault, not ours
 }
 
 TEST_CASE("bf16 plans run in fp32 and say so; check runs in fp64 and says so") {

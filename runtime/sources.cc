@@ -34,16 +34,16 @@ absl::StatusOr<SourceRule> ParseInitializer(const Tensor& tensor) {
   if (open != absl::string_view::npos && absl::ConsumeSuffix(&text, ")")) {
     for (absl::string_view part : absl::StrSplit(text.substr(open + 1), ',')) {
       double value = 0;
-      if (absl::SimpleAtod(part, &value)) numbers.push_back(value);
+      if (absl::SimpleAtod(part, &value) && std::isfinite(value)) numbers.push_back(value);
     }
   }
   if (name == "constant" && numbers.size() == 1) return Rule(Kind::kConstant, numbers[0]);
   if (name == "normal" && numbers.size() == 1) return Rule(Kind::kNormal, 0, numbers[0]);
   if (name == "normal" && numbers.size() == 2) return Rule(Kind::kNormal, numbers[0], numbers[1]);
   if (name == "uniform" && numbers.size() == 2) return Rule(Kind::kUniform, numbers[0], numbers[1]);
-  return absl::InvalidArgumentError(
-      absl::StrCat("tensor '", tensor.name, "': initializer '", tensor.initializer,
-                   "' is not constant(v), normal(deviation) or uniform(low,high)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tensor '", tensor.name, "': initializer '", tensor.initializer,
+      "' is not constant(v), normal(deviation) or uniform(low,high) of finite numbers"));
 }
 
 // Glorot's deviation, with everything but the first two dims as the receptive field.
@@ -73,6 +73,22 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("(", absl::StrJoin(shape, ","), ")");
 }
 
+// Integers that are compared with an index name a row or a class: one that does not exist would
+// silently give zeros.
+absl::Status CheckIntegers(const Tensor& tensor, const SourceUse& use, const HostTensor& given) {
+  if (IsFloat(tensor.dtype)) return absl::OkStatus();
+  for (size_t i = 0; i < given.data.size(); ++i) {
+    const double value = given.data[i];
+    const bool in_range =
+        use.index_bound == 0 || (value >= 0 && value < static_cast<double>(use.index_bound));
+    if (value == std::floor(value) && in_range) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data for '", tensor.name, "': element ", i, " is ", value, "; it must be an integer",
+        use.index_bound == 0 ? "" : absl::StrCat(" from 0 to ", use.index_bound - 1)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SourceRule> RuleFor(const Tensor& tensor, const SourceUse& use,
                                    const std::map<std::string, HostTensor>& data) {
   SourceRule rule;
@@ -83,6 +99,7 @@ absl::StatusOr<SourceRule> RuleFor(const Tensor& tensor, const SourceUse& use,
                        ", the graph wants ", ShapeText(PlainShape(tensor.shape)),
                        "; give data of that shape or plan for this batch (--global-batch)"));
     }
+    if (absl::Status s = CheckIntegers(tensor, use, given->second); !s.ok()) return s;
     rule.kind = Kind::kGiven;
     rule.given = &given->second.data;
     return rule;

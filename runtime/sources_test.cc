@@ -124,6 +124,26 @@ TEST_CASE("Pieces are filled with the whole's numbers, whatever the piece") {
   }
 }
 
+TEST_CASE("Labels that are no classes are refused with their place") {
+  const Plan plan = SerialPlan(TransformerModel(), "adam");
+  const Tensor& labels = Named(plan.serial, "labels");
+  const auto error = [&](double value) {
+    HostTensor given;
+    given.shape = PlainShape(labels.shape);
+    given.data.assign(static_cast<size_t>(ElementCount(labels.shape)), 0);
+    given.data[1] = value;
+    const auto sources = Sources::Create({&plan.serial}, 1, 0.1, {{"labels", given}});
+    return sources.ok() ? std::string() : std::string(sources.status().message());
+  };
+  CHECK(error(0).empty());
+  CHECK(error(9).empty());
+  for (double wrong : {10.0, -1.0, -100.0, 1e9, 0.5}) {
+    INFO(wrong);
+    CHECK(error(wrong).find("'labels': element 1 is ") != std::string::npos);
+    CHECK(error(wrong).find("an integer from 0 to 9") != std::string::npos);
+  }
+}
+
 TEST_CASE("What cannot be made is refused by name") {
   Graph g = MlpModel();
   const auto error = [&](const std::map<std::string, HostTensor>& data) {
@@ -133,7 +153,8 @@ TEST_CASE("What cannot be made is refused by name") {
   CHECK(error({{"x", {{12, 5}, std::vector<double>(60)}}}).find("'x' has shape (12,5)") !=
         std::string::npos);
   Tensor& w1 = g.tensors[1];
-  for (const char* wrong : {"normal", "normal(x)", "zeros(1)", "uniform(1)", "constant(1"}) {
+  for (const char* wrong : {"normal", "normal(x)", "zeros(1)", "uniform(1)", "constant(1",
+                            "normal(nan)", "uniform(0,inf)"}) {
     w1.initializer = wrong;
     CHECK(error({}).find(std::string("'") + wrong + "'") != std::string::npos);
   }

@@ -1,9 +1,5 @@
 #include "simulator/machine.h"
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "pcg/file_io.h"
 #include "simulator/machine.pb.h"
 #include "simulator/machine_check.h"
 #include "simulator/machine_presets.h"
@@ -201,15 +198,13 @@ absl::StatusOr<std::string> MachineText(absl::string_view name_or_path) {
   for (int i = 0; i < kMachinePresetCount; ++i) {
     if (name_or_path == kMachinePresets[i].name) return std::string(kMachinePresets[i].text);
   }
-  const std::string path(name_or_path);
-  std::error_code ignored;
-  std::ifstream file(path);
-  if (!file.good() || std::filesystem::is_directory(path, ignored)) {
-    return absl::NotFoundError(absl::StrCat("machine '", name_or_path, "' is neither a preset (",
-                                            PresetNames(),
-                                            ") nor a readable file with a machine description"));
+  absl::StatusOr<std::string> text = ReadFile(std::string(name_or_path));
+  if (!text.ok()) {
+    return absl::NotFoundError(absl::StrCat(
+        "machine '", name_or_path, "' is neither a preset (", PresetNames(),
+        ") nor a readable file with a machine description: ", text.status().message()));
   }
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  return text;
 }
 
 absl::StatusOr<Machine> LoadMachine(absl::string_view name_or_path, const MachineSize& size) {

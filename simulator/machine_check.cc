@@ -20,6 +20,10 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
+constexpr double kLongestSeconds = 100;
+constexpr double kSmallestNumber = 1e-15;
+constexpr double kLargestNumber = 1e24;
+
 absl::Status Bad(absl::string_view origin, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(origin, ": ", message));
 }
@@ -32,6 +36,14 @@ absl::Status CheckNumber(absl::string_view path, const FieldDescriptor& field, d
     return Bad(origin, absl::StrCat(path, " is ", value, ", but must be ", what));
   };
   if (!std::isfinite(value)) return must("a finite number");
+  // Absurd but finite numbers would make every cost infinite or nothing.
+  if (absl::EndsWith(name, "_seconds") && value > kLongestSeconds) {
+    return must(absl::StrCat("at most ", kLongestSeconds));
+  }
+  if (value != 0 && std::abs(value) < kSmallestNumber) {
+    return must(absl::StrCat("zero or at least ", kSmallestNumber));
+  }
+  if (value > kLargestNumber) return must(absl::StrCat("at most ", kLargestNumber));
   if (absl::EndsWith(name, "_seconds") || name == "overlap_contention") {
     if (value < 0) return must("zero or more");
     if (name == "overlap_contention" && value > 1) return must("at most 1");

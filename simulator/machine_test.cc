@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <random>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -49,6 +50,57 @@ TEST_CASE("every preset loads, with a source for what it says") {
       if (rate.peak_flops > 0) CHECK(rate.flops_per_second < rate.peak_flops);
     }
   }
+}
+
+TEST_CASE("numbers that no machine has are refused with their path") {
+  for (const char* number : {"nan", "inf", "-1", "0", "1e300", "1e-300"}) {
+    INFO(number);
+    ExpectRefused(ParseEdited("bandwidth: 246.2e9", absl::StrCat("bandwidth: ", number)),
+                  {"edited.textproto", "level[0].bandwidth is "});
+  }
+  for (const char* number : {"nan", "inf", "-1", "101", "1e300"}) {
+    INFO(number);
+    ExpectRefused(ParseEdited("step_seconds: 100e-6", absl::StrCat("step_seconds: ", number)),
+                  {"edited.textproto", "host.step_seconds is "});
+  }
+}
+
+TEST_CASE("what is not a file is no machine") {
+  for (const char* path : {"/", "/dev/zero", "/nowhere/machine.textproto", ""}) {
+    ExpectRefused(LoadMachine(path), {"neither a preset", "dgx-a100"});
+  }
+}
+
+TEST_CASE("random changes to a preset never crash the reader") {
+  const std::string text = Text("dgx-h100");
+  std::mt19937 random(3);
+  int refused = 0;
+  for (int round = 0; round < 600; ++round) {
+    std::string changed = text;
+    for (uint32_t changes = 1 + random() % 3; changes > 0; --changes) {
+      const size_t at = random() % changed.size();
+      const size_t from = random() % changed.size();
+      switch (random() % 4) {
+        case 0:
+          changed[at] = static_cast<char>(random());
+          break;
+        case 1:
+          changed.erase(at, 1 + random() % 40);
+          break;
+        case 2:
+          changed.insert(at, changed.substr(from, 1 + random() % 60));
+          break;
+        default:
+          changed.resize(at + 1);
+      }
+    }
+    const auto machine = ParseMachine(changed, "changed.textproto", {.devices = 8});
+    if (machine.ok()) continue;
+    ++refused;
+    CHECK_THAT(std::string(machine.status().message()), Contains("changed.textproto"));
+  }
+  CHECK(refused > 200);
+  CHECK(refused < 600);
 }
 
 TEST_CASE("preset facts") {

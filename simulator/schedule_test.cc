@@ -393,6 +393,8 @@ TEST_CASE("the trace is JSON that Perfetto reads") {
   options.record = true;
   const Timeline timeline = SimulateCosts(b.program, b.costs, NoHost(), options);
   const auto json = nlohmann::json::parse(TraceJson(timeline.record, "a \"title\""));
+  CHECK(nlohmann::json::parse(TraceJson(Record{}, "no text: \xff"))["otherData"]["title"] ==
+        "no text: \xef\xbf\xbd");
   CHECK(json["otherData"]["title"] == "a \"title\"");
   CHECK(json["otherData"]["step_seconds"].get<double>() == Approx(1.5));
   int spans = 0, names = 0;

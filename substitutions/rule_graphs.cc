@@ -157,6 +157,9 @@ class Builder {
         if (a.name != "shape" || !s.has_shape) continue;
         const bool regroup =
             s.shape.size() == 1 && s.shape[0].group && regrouped_.count(s.shape[0].parts[0]) > 0;
+        if (regroup && node.inputs.empty()) {
+          return Error(s.line, absl::StrCat(s.op, " needs an input"));
+        }
         node.attributes["shape"] =
             regroup ? PlainShape(graph.tensor(node.inputs[0]).shape) : PlainShape(ShapeOf(s.shape));
       }

@@ -1,6 +1,10 @@
 #include "substitutions/rule.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
+#include <iterator>
+#include <random>
 
 #include "substitutions/attr_expression.h"
 
@@ -24,6 +28,79 @@ TEST_CASE("built-in rules print and parse to themselves") {
     CHECK((*again)[0].inputs == rule.inputs);
     CHECK((*again)[0].use == rule.use);
   }
+}
+
+TEST_CASE("a reshape without an input is refused") {
+  const auto rules = ParseRules(
+      "rule r { given x[b..]\n source { y: [m..] = reshape(); out: [n..] = reshape(y) }\n"
+      " target { out: [n..] = reshape(x) } }",
+      "t.rules");
+  if (!rules.ok()) return;  // refused earlier is as good
+  const auto graphs = GraphsOf(rules->front(), BuiltinOperators());
+  REQUIRE_FALSE(graphs.ok());
+  CHECK(std::string(graphs.status().message()).find("reshape needs an input") != std::string::npos);
+}
+
+// Words and signs of a text, with the space between them.
+std::vector<std::string> Pieces(const std::string& text) {
+  std::vector<std::string> pieces;
+  for (char c : text) {
+    const bool word = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    const bool joined = word && !pieces.empty() &&
+                        (std::isalnum(static_cast<unsigned char>(pieces.back()[0])) != 0 ||
+                         pieces.back()[0] == '_');
+    if (joined) {
+      pieces.back() += c;
+    } else {
+      pieces.emplace_back(1, c);
+    }
+  }
+  return pieces;
+}
+
+TEST_CASE("random changes to built-in rules never crash the parser or the instantiation") {
+  const char* kStrange[] = {"(",     ")",  "{",    "}",       "[",
+                            "]",     "..", "?",    "-1",      "0",
+                            "x",     ";",  ":",    "=",       "99999999999999999999",
+                            "1e999", "\"", "swap", "reshape", "\xff"};
+  std::mt19937 random(5);
+  int refused = 0, instantiated = 0;
+  for (int round = 0; round < 1500; ++round) {
+    const Rule& rule = BuiltinRules()[random() % BuiltinRules().size()];
+    std::vector<std::string> pieces = Pieces(PrintRule(rule));
+    for (uint32_t changes = 1 + random() % 3; changes > 0; --changes) {
+      const size_t at = random() % pieces.size();
+      const size_t from = random() % pieces.size();
+      switch (random() % 4) {
+        case 0:
+          pieces[at].clear();
+          break;
+        case 1:
+          pieces[at] = pieces[from];
+          break;
+        case 2:
+          pieces[at] = kStrange[random() % std::size(kStrange)];
+          break;
+        default:
+          pieces[at] += pieces[from];
+      }
+      pieces.erase(std::remove(pieces.begin(), pieces.end(), ""), pieces.end());
+    }
+    std::string text;
+    for (const std::string& piece : pieces) text += piece;
+    const auto rules = ParseRules(text, "t.rules");
+    if (!rules.ok()) {
+      ++refused;
+      CHECK(std::string(rules.status().message()).find("t.rules") != std::string::npos);
+      continue;
+    }
+    for (const Rule& changed : *rules) {
+      const auto graphs = GraphsOf(changed, BuiltinOperators());
+      instantiated += graphs.ok() ? 1 : 0;
+    }
+  }
+  CHECK(refused > 500);
+  CHECK(instantiated > 10);
 }
 
 TEST_CASE("built-in rules instantiate, both sides with equal output shapes") {

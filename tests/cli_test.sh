@@ -88,6 +88,80 @@ head -c 200 plan/plan.pb > plan/cut && mkdir -p cut && cp plan/cut cut/plan.pb
 expect 2 "plan.pb" verify cut
 expect 2 "" run plan --steps 0
 expect 2 "nearest" optimize mlp-tiny --machine cpu --devices 5 --strategy data
+
+# Numbers that cannot be are refused by name, not taken for "not given".
+for option in --devices --nodes --global-batch --micro-batches --mesh; do
+  for value in 0 -1 1.5 "" 99999999999999999999; do
+    expect 2 "is not a whole number of at least 1" optimize mlp-tiny --machine dgx-a100 $option "$value"
+  done
+done
+for value in nan inf 0 -1 ""; do
+  expect 2 "is not a finite number above 0" optimize mlp-tiny --machine cpu --lr "$value"
+  expect 2 "is not a finite number above 0" run plan --lr "$value"
+  expect 2 "is not a finite number above 0" run plan --timeout "$value"
+done
+expect 2 "extents multiply to 3 devices, cpu has 4" optimize mlp-tiny --machine cpu --devices 4 --mesh 3
+expect 2 "at most 4" optimize mlp-tiny --machine cpu --devices 4 --mesh 2 2 1 1 1
+expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3
+expect 2 "no command 'optimise'; there are optimize," optimise model.onnx
+expect 1 "the limit is 1.00 KiB" optimize mlp-tiny --machine cpu --devices 2 --memory-limit 1KiB
+expect 2 "not a regular file" rules verify /tmp
+expect 2 "not a regular file" operators check /dev/zero
+expect 2 "not a regular file" optimize mlp-tiny --machine cpu --operators /tmp
+expect 2 "neither a preset" machine show /dev/zero
+
+# A folder that cannot be made is said before the search, a full disk after it.
+: > afile
+expect 2 "afile" optimize mlp-tiny --machine cpu --devices 2 --out afile
+if [[ -c /dev/full ]]; then
+  for command in "models list --json" "verify plan --json" "explain plan" "machine show cpu" "export plan --to dot" "--help"; do
+    "$tandem" $command > /dev/full 2> stderr && fail "tandem $command > /dev/full succeeded"
+    [[ $(cat stderr) == *"standard output cannot be written"* ]] || fail "tandem $command > /dev/full: $(cat stderr)"
+  done
+fi
+
+# Names that are no text stay JSON, and cannot break out of the report.
+python3 - plain.textproto <<'PY'
+import sys
+text = open(sys.argv[1], "rb").read()
+open("odd.textproto", "wb").write(text.replace(b'"layers.0"', rb'"</script><script>alert(1)</script>\377"'))
+PY
+expect 0 "Tandem" optimize odd.textproto --machine cpu --devices 2 --out odd
+expect 2 "nonesuch" explain odd --nonesuch
+grep -q "<script>alert" odd/report.html && fail "a node's name is markup in the report"
+python3 -c '
+import json
+json.load(open("odd/trace.json", encoding="utf-8"))
+json.load(open("odd/summary.json", encoding="utf-8"))
+open("odd/report.html", encoding="utf-8").read()' || fail "bytes that are no UTF-8 in a plan folder"
+
+# Ctrl-C gives the best plan so far, or says that there is none yet; never an empty reason.
+timeout -s INT 0.3 "$tandem" optimize bert-large --machine dgx-a100 --nodes 4 --out stopped > stdout 2> stderr
+status=$?
+[[ $status -eq 0 || $status -eq 1 || $status -eq 124 || $status -eq 130 ]] || fail "interrupted: $status $(tail -1 stderr)"
+
+# Damaged plans: bad input or "no", never a crash, a hang or an internal error.
+python3 - <<'PY'
+import os, random
+source = open("plan/plan.pb", "rb").read()
+rng = random.Random(3)
+for k in range(24):
+    data = bytearray(source)
+    for _ in range(1 + k % 3):
+        at = rng.randrange(len(data))
+        data[at] = (data[at] + rng.choice([1, 255, 128, rng.randrange(256)])) % 256
+    os.makedirs(f"damaged/{k}", exist_ok=True)
+    open(f"damaged/{k}/plan.pb", "wb").write(data if k % 4 else data[: rng.randrange(len(data))])
+PY
+for folder in damaged/*; do
+  for command in "verify" "run --steps 1 --timeout 5" "simulate" "explain" "export --to dot"; do
+    set -- $command
+    timeout 30 "$tandem" "$1" "$folder" "${@:2}" > stdout 2> stderr
+    status=$?
+    [[ $status -le 2 ]] || fail "tandem $command of $folder: exit code $status: $(tail -1 stderr)"
+  done
+done
+
 for command in optimize explain verify run simulate rules operators machine models export; do
   expect 0 "" "$command" --help
 done

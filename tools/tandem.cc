@@ -2,8 +2,33 @@
 
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include "tools/cli/command.h"
+
+namespace {
+
+// What is not a command, said with the commands; empty where the first word is one.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2) return "";
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == argv[1]) return "";
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  return "no command '" + std::string(argv[1]) + "'; there are " + known +
+         " (tandem --help says what they do)";
+}
+
+// A full disk or a closed pipe is no success.
+int Flushed(int code) {
+  std::cout << std::flush;
+  if (std::cout) return code;
+  std::cerr << "tandem: standard output cannot be written\n";
+  return tandem::cli::kBadInput;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{
@@ -27,11 +52,16 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
+    const std::string unknown = UnknownCommand(app, argc, argv);
+    if (!unknown.empty() && e.get_exit_code() != 0) {
+      std::cerr << "tandem: " << unknown << "\n";
+      return tandem::cli::kBadInput;
+    }
     const int code = app.exit(e);
-    return code == 0 ? tandem::cli::kDone : tandem::cli::kBadInput;
+    return code == 0 ? Flushed(tandem::cli::kDone) : tandem::cli::kBadInput;
   }
   try {
-    return chosen.body ? chosen.body() : tandem::cli::kBadInput;
+    return chosen.body ? Flushed(chosen.body()) : tandem::cli::kBadInput;
   } catch (const std::exception& e) {
     std::cerr << "tandem: internal error: " << e.what() << "\n";
     return tandem::cli::kInternal;

@@ -1,6 +1,11 @@
 #include "tools/cli/command.h"
 
+#include <cmath>
 #include <iostream>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace tandem::cli {
 
@@ -8,6 +13,7 @@ int Fail(const absl::Status& status) {
   std::cerr << "tandem: " << status.message() << "\n";
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
       return kNo;
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
@@ -15,6 +21,32 @@ int Fail(const absl::Status& status) {
     default:
       return kBadInput;
   }
+}
+
+std::string JsonText(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+CLI::Validator AtLeastOne() {
+  return CLI::Validator(
+      [](std::string& text) {
+        int64_t value = 0;
+        if (absl::SimpleAtoi(text, &value) && value >= 1) return std::string();
+        return absl::StrCat("'", absl::CEscape(text), "' is not a whole number of at least 1");
+      },
+      "");
+}
+
+CLI::Validator AboveZero() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && std::isfinite(value) && value > 0) {
+          return std::string();
+        }
+        return absl::StrCat("'", absl::CEscape(text), "' is not a finite number above 0");
+      },
+      "");
 }
 
 }  // namespace tandem::cli

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,18 @@ inline constexpr int kNo = 1;
 inline constexpr int kBadInput = 2;
 inline constexpr int kInternal = 3;
 
-// Prints "tandem: <message>" and gives the exit code of a status: ResourceExhausted is "no",
-// Internal is internal, everything else is bad input.
+// Prints "tandem: <message>" and gives the exit code of a status: ResourceExhausted and Cancelled
+// are "no", Internal is internal, everything else is bad input.
 int Fail(const absl::Status& status);
+
+// The JSON that a command prints, with a line end. Names come from files: bytes that are no UTF-8
+// are replaced.
+std::string JsonText(const nlohmann::ordered_json& json);
+
+// CLI11 checks of a number's text, with messages for people: a whole number of at least 1, and a
+// finite number above 0. An empty text is neither.
+CLI::Validator AtLeastOne();
+CLI::Validator AboveZero();
 
 // A command's body; its result is the exit code.
 using Body = std::function<int()>;

@@ -2,20 +2,22 @@
 
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "pcg/file_io.h"
+#include "tools/cli/command.h"
 
 namespace tandem::cli {
 
 void ModelInput::Add(CLI::App& command) {
   command.add_option("model", path, "An ONNX file, a protobuf model, or a name from the zoo")
       ->required();
-  command.add_option("--global-batch", global_batch,
-                     "Examples a step; replaces the batch that the file fixed");
+  command
+      .add_option("--global-batch", global_batch,
+                  "Examples a step; replaces the batch that the file fixed")
+      ->check(AtLeastOne());
   command.add_option("--dim", dims, "Binds a symbolic dimension: --dim seq=2048");
   command.add_option("--operators", operator_files, "Further operators, as text");
 }
@@ -30,14 +32,16 @@ absl::StatusOr<Graph> ModelInput::Load(ImportReport* report) const {
       return absl::InvalidArgumentError(
           absl::StrCat("--dim ", dim, ": write name=value with a positive value"));
     }
-    options.dims[dim.substr(0, eq)] = value;
+    const auto [it, added] = options.dims.emplace(dim.substr(0, eq), value);
+    if (!added && it->second != value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--dim ", dim, ": '", it->first, "' is ", it->second, " already"));
+    }
   }
   for (const std::string& file : operator_files) {
-    std::ifstream in(file);
-    if (!in) return absl::NotFoundError(absl::StrCat("--operators ", file, ": no such file"));
-    std::stringstream text;
-    text << in.rdbuf();
-    absl::StatusOr<std::vector<OpSpec>> specs = ParseOperators(text.str(), file);
+    absl::StatusOr<std::string> text = ReadFile(file);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<OpSpec>> specs = ParseOperators(*text, file);
     if (!specs.ok()) return specs.status();
     options.operators.insert(options.operators.end(), specs->begin(), specs->end());
   }
@@ -48,8 +52,13 @@ void MachineInput::Add(CLI::App& command, bool required) {
   CLI::Option* o = command.add_option(
       "--machine", name, "A preset (tandem machine list) or a machine's textproto file");
   if (required) o->required();
-  command.add_option("--nodes", nodes, "Number of nodes");
-  command.add_option("--devices", devices, "Number of devices: part of one node, or whole nodes");
+  AddSize(command);
+}
+
+void MachineInput::AddSize(CLI::App& command) {
+  command.add_option("--nodes", nodes, "Number of nodes")->check(AtLeastOne());
+  command.add_option("--devices", devices, "Number of devices: part of one node, or whole nodes")
+      ->check(AtLeastOne());
 }
 
 absl::StatusOr<Machine> MachineInput::Load() const {
@@ -66,7 +75,7 @@ void TrainingInput::Add(CLI::App& command) {
   command.add_option("--optimizer", optimizer, "Optimizer")
       ->check(CLI::IsMember({"sgd", "momentum", "adam", "adamw", "lamb"}))
       ->capture_default_str();
-  command.add_option("--lr", lr, "Learning rate")->capture_default_str();
+  command.add_option("--lr", lr, "Learning rate")->check(AboveZero())->capture_default_str();
   command
       .add_option("--precision", precision,
                   "What is planned and costed; default bf16 with fp32 master weights on GPUs, "

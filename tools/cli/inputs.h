@@ -29,6 +29,7 @@ struct MachineInput {
   int64_t nodes = 0;
   int64_t devices = 0;
   void Add(CLI::App& command, bool required);
+  void AddSize(CLI::App& command);  // --nodes and --devices only
   absl::StatusOr<Machine> Load() const;
 };
 

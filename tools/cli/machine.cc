@@ -20,7 +20,7 @@ int List(bool json) {
       std::cout << absl::StrFormat("%-14s %s\n", m.name, m.description);
     }
   }
-  if (json) std::cout << all.dump(2) << "\n";
+  if (json) std::cout << JsonText(all);
   return kDone;
 }
 
@@ -47,7 +47,7 @@ int Show(const MachineInput& input, bool json) {
         machine->device.contraction[static_cast<size_t>(p)].peak_flops;
   }
   j["peak_flops"] = peaks;
-  std::cout << j.dump(2) << "\n";
+  std::cout << JsonText(j);
   return kDone;
 }
 
@@ -66,8 +66,7 @@ void AddMachine(CLI::App& app, Chosen& chosen) {
       "Example: tandem machine show dgx-h100");
   auto input = std::make_shared<MachineInput>();
   show->add_option("name", input->name, "A preset or a textproto file")->required();
-  show->add_option("--nodes", input->nodes, "Number of nodes");
-  show->add_option("--devices", input->devices, "Number of devices");
+  input->AddSize(*show);
   show->add_flag("--json", *json, "Prints JSON");
   show->callback(
       [input, json, &chosen] { chosen.body = [input, json] { return Show(*input, *json); }; });

@@ -1,4 +1,3 @@
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include "models/load_model.h"
 #include "models/model_summary.h"
 #include "models/zoo.h"
+#include "pcg/file_io.h"
 #include "pcg/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
@@ -26,7 +26,7 @@ int List(bool json) {
       std::cout << absl::StrFormat("%-14s %s\n", e.name, e.description);
     }
   }
-  if (json) std::cout << all.dump(2) << "\n";
+  if (json) std::cout << JsonText(all);
   return kDone;
 }
 
@@ -76,11 +76,8 @@ int Emit(const ModelInput& input, const std::string& out) {
   absl::StatusOr<std::string> bytes =
       absl::EndsWith(out, ".textproto") ? GraphToText(*graph) : SerializeGraph(*graph);
   if (!bytes.ok()) return Fail(bytes.status());
-  std::ofstream file(out, std::ios::binary);
-  file << *bytes;
-  file.close();
-  if (!file) return Fail(absl::InvalidArgumentError(out + ": cannot be written"));
-  return kDone;
+  const absl::Status written = WriteFileAtomically(out, *bytes);
+  return written.ok() ? kDone : Fail(written);
 }
 
 }  // namespace

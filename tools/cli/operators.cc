@@ -1,9 +1,8 @@
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "pcg/file_io.h"
 #include "pcg/op_parser.h"
 #include "tools/cli/command.h"
 
@@ -13,11 +12,9 @@ namespace {
 int Check(const std::vector<std::string>& files, bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& file : files) {
-    std::ifstream in(file);
-    if (!in) return Fail(absl::NotFoundError(file + ": no such file"));
-    std::stringstream text;
-    text << in.rdbuf();
-    absl::StatusOr<std::vector<OpSpec>> specs = ParseOperators(text.str(), file);
+    absl::StatusOr<std::string> text = ReadFile(file);
+    if (!text.ok()) return Fail(text.status());
+    absl::StatusOr<std::vector<OpSpec>> specs = ParseOperators(*text, file);
     if (!specs.ok()) return Fail(specs.status());
     OperatorLibrary library = BuiltinOperators();
     for (const OpSpec& spec : *specs) {
@@ -29,7 +26,7 @@ int Check(const std::vector<std::string>& files, bool json) {
       }
     }
   }
-  if (json) std::cout << all.dump(2) << "\n";
+  if (json) std::cout << JsonText(all);
   return kDone;
 }
 
@@ -42,7 +39,7 @@ int List(bool json) {
       std::cout << PrintOperator(spec) << "\n";
     }
   }
-  if (json) std::cout << all.dump(2) << "\n";
+  if (json) std::cout << JsonText(all);
   return kDone;
 }
 

@@ -3,13 +3,14 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "optimizer/make_plan.h"
+#include "pcg/file_io.h"
 #include "pcg/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
@@ -20,8 +21,14 @@
 namespace tandem::cli {
 namespace {
 
+constexpr size_t kMostAxes = 4;
+
 std::atomic<bool> interrupted{false};
-void Interrupt(int) { interrupted = true; }
+// The first Ctrl-C ends the search with the best plan so far, a second one ends the process.
+void Interrupt(int) {
+  interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
 
 struct Arguments {
   ModelInput model;
@@ -54,10 +61,33 @@ void SayAssumptions(const Arguments& a, const Graph& graph, const ImportReport& 
   for (const std::string& note : report.notes) std::cerr << "taken for granted: " << note << "\n";
 }
 
+// A mesh that was asked for has the machine's devices, on few axes.
+absl::Status CheckMesh(const std::vector<int64_t>& mesh, const Machine& machine) {
+  if (mesh.empty()) return absl::OkStatus();
+  const std::string text = absl::StrCat("--mesh ", absl::StrJoin(mesh, " "));
+  if (mesh.size() > kMostAxes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, ": ", mesh.size(), " axes; at most ", kMostAxes, " are searched"));
+  }
+  double devices = 1;  // no overflow
+  for (int64_t extent : mesh) devices *= static_cast<double>(extent);
+  if (devices != machine.devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, ": the extents multiply to ", devices, " devices, ", machine.name,
+                     " has ", machine.devices, "; give extents of that product, or --devices"));
+  }
+  return absl::OkStatus();
+}
+
 int Run(const Arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<Machine> machine = a.machine.Load();
   if (!machine.ok()) return Fail(machine.status());
+  if (absl::Status s = CheckMesh(a.mesh, *machine); !s.ok()) return Fail(s);
+  // Not after minutes of search.
+  if (!a.out.empty()) {
+    if (absl::Status s = CreateDirectory(a.out); !s.ok()) return Fail(s);
+  }
   ImportReport report;
   absl::StatusOr<Graph> forward = a.model.Load(&report);
   if (!forward.ok()) return Fail(forward.status());
@@ -103,17 +133,17 @@ int Run(const Arguments& a) {
     if (!made.ok()) return Fail(made.status());
     Plan plan = *std::move(made);
     // The seconds a search took are not part of what it found: the plan's bytes stay the same.
-    plan.summary_json = summary.dump(2) + "\n";
+    plan.summary_json = JsonText(summary);
     if (absl::Status s = WritePlan(plan, a.out); !s.ok()) return Fail(s);
     nlohmann::ordered_json with_time = summary;
     with_time["search_seconds"] = search_seconds;
-    if (absl::Status s = WriteReport(plan, *machine, with_time.dump(), a.out); !s.ok()) {
+    if (absl::Status s = WriteReport(plan, *machine, JsonText(with_time), a.out); !s.ok()) {
       return Fail(s);
     }
   }
   summary["search_seconds"] = search_seconds;
   if (a.json) {
-    std::cout << summary.dump(2) << "\n";
+    std::cout << JsonText(summary);
   } else {
     std::cout << SummaryTable(*result, *machine, options.training);
     std::cout << absl::StrFormat("found in %.2f s", search_seconds);
@@ -147,9 +177,11 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
                 "Fixes the kind of parallelism instead of searching for it")
       ->check(CLI::IsMember({"none", "data", "fsdp", "tensor", "sequence", "mixed"}))
       ->capture_default_str();
-  c->add_option("--mesh", a->mesh, "Fixes the device mesh: --mesh 4 8");
-  c->add_option("--micro-batches", a->micro_batches, "Fixes the number of micro-batches");
-  c->add_option("--max-axes", a->max_axes, "Most axes of a mesh that the search tries");
+  c->add_option("--mesh", a->mesh, "Fixes the device mesh: --mesh 4 8")->check(AtLeastOne());
+  c->add_option("--micro-batches", a->micro_batches, "Fixes the number of micro-batches")
+      ->check(AtLeastOne());
+  c->add_option("--max-axes", a->max_axes, "Most axes of a mesh that the search tries")
+      ->check(CLI::Range(1, 3));
   c->add_flag("--no-baselines", a->no_baselines, "Skips the comparison plans");
   c->add_flag("--json", a->json, "Prints summary.json");
   c->add_flag("--quiet", a->quiet, "No progress");

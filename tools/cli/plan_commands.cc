@@ -1,5 +1,4 @@
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -7,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pcg/file_io.h"
 #include "pcg/plan.h"
 #include "pcg/record.h"
 #include "simulator/machine.h"
@@ -23,12 +23,33 @@ using Json = nlohmann::ordered_json;
 
 // --- explain -------------------------------------------------------------------------------------
 
+// What Explain reads of a summary has the types that SummaryJson gives it.
+bool IsSummary(const Json& summary) {
+  if (!summary.is_object()) return false;
+  for (const char* key : {"strategy", "notes"}) {
+    const Json lines = summary.value(key, Json::array());
+    if (!lines.is_array()) return false;
+    for (const Json& line : lines) {
+      if (!line.is_string()) return false;
+    }
+  }
+  const Json breakdown = summary.value("breakdown", Json::object());
+  if (!breakdown.is_object()) return false;
+  for (const Json& seconds : breakdown) {
+    if (!seconds.is_number()) return false;
+  }
+  return true;
+}
+
 int Explain(const std::string& directory, bool json) {
   absl::StatusOr<Plan> plan = ReadPlan(directory);
   if (!plan.ok()) return Fail(plan.status());
   Json summary = Json::parse(plan->summary_json, nullptr, false);
-  if (summary.is_discarded()) {
-    return Fail(absl::InvalidArgumentError(directory + "/summary.json is not JSON"));
+  if (!IsSummary(summary)) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat(directory,
+                     "/plan.pb: the summary in it is damaged; make the plan again with "
+                     "tandem optimize")));
   }
   Json out;
   out["model"] = plan->model;
@@ -53,7 +74,7 @@ int Explain(const std::string& directory, bool json) {
   for (auto& [name, one] : by_rule) rules.push_back(one);
   out["rules"] = rules;
   if (json) {
-    std::cout << out.dump(2) << "\n";
+    std::cout << JsonText(out);
     return kDone;
   }
   std::cout << "model " << plan->model << "\n\nrules (each proved for all sizes):\n";
@@ -96,7 +117,7 @@ int Verify(const std::string& directory, bool json) {
                                  {"name", f.name},
                                  {"reason", f.reason}});
     }
-    std::cout << out.dump(2) << "\n";
+    std::cout << JsonText(out);
   } else {
     std::cout << absl::StrFormat("%s: %d obligations, %d distinct proofs, %.2f s\n",
                                  PlanVerdictName(verdict.kind), verdict.obligations, verdict.proofs,
@@ -136,9 +157,8 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
   absl::StatusOr<Timeline> t = SimulateProgram(plan->pcg, program, *machine, options);
   if (!t.ok()) return Fail(t.status());
   if (!trace.empty()) {
-    std::ofstream out(trace);
-    out << TraceJson(t->record, plan->model);
-    if (!out) return Fail(absl::InvalidArgumentError(trace + ": cannot be written"));
+    const absl::Status s = WriteFileAtomically(trace, TraceJson(t->record, plan->model));
+    if (!s.ok()) return Fail(s);
   }
   Json j;
   j["machine"] = machine->name;
@@ -151,7 +171,7 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
   j["memory_at_peak"] = memory;
   j["fits"] = t->memory.peak_bytes <= machine->device.memory_bytes;
   if (json) {
-    std::cout << j.dump(2) << "\n";
+    std::cout << JsonText(j);
     return kDone;
   }
   std::cout << absl::StrFormat("%s, %d devices: step %.3f ms, peak %.3f GiB a device%s\n",

@@ -1,11 +1,10 @@
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "pcg/file_io.h"
 #include "substitutions/rule.h"
 #include "tools/cli/command.h"
 #include "verifier/rule_proof.h"
@@ -20,11 +19,9 @@ absl::StatusOr<std::vector<Rule>> Rules(const std::vector<std::string>& files) {
   if (files.empty()) return BuiltinRules();
   std::vector<Rule> all;
   for (const std::string& file : files) {
-    std::ifstream in(file);
-    if (!in) return absl::NotFoundError(file + ": no such file");
-    std::stringstream text;
-    text << in.rdbuf();
-    absl::StatusOr<std::vector<Rule>> rules = ParseRules(text.str(), file);
+    absl::StatusOr<std::string> text = ReadFile(file);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::vector<Rule>> rules = ParseRules(*text, file);
     if (!rules.ok()) return rules.status();
     all.insert(all.end(), rules->begin(), rules->end());
   }
@@ -34,11 +31,9 @@ absl::StatusOr<std::vector<Rule>> Rules(const std::vector<std::string>& files) {
 absl::StatusOr<OperatorLibrary> Operators(const std::vector<std::string>& files) {
   OperatorLibrary library = BuiltinOperators();
   for (const std::string& file : files) {
-    std::ifstream in(file);
-    if (!in) return absl::NotFoundError(file + ": no such file");
-    std::stringstream text;
-    text << in.rdbuf();
-    if (absl::Status s = library.AddText(text.str(), file); !s.ok()) return s;
+    absl::StatusOr<std::string> text = ReadFile(file);
+    if (!text.ok()) return text.status();
+    if (absl::Status s = library.AddText(*text, file); !s.ok()) return s;
   }
   return library;
 }
@@ -78,13 +73,11 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (json) {
-    std::cout << Json{{"proved", proved},
-                      {"refuted", refuted},
-                      {"unknown", unknown},
-                      {"seconds", seconds},
-                      {"rules", list}}
-                     .dump(2)
-              << "\n";
+    std::cout << JsonText({{"proved", proved},
+                           {"refuted", refuted},
+                           {"unknown", unknown},
+                           {"seconds", seconds},
+                           {"rules", list}});
   } else {
     std::cout << absl::StrFormat("%d proved, %d refuted, %d unknown in %.2f s\n", proved, refuted,
                                  unknown, seconds);
@@ -103,7 +96,7 @@ int ListRules(bool json) {
       std::cout << absl::StrFormat("%-28s %s\n", rule.name, rule.reason);
     }
   }
-  if (json) std::cout << list.dump(2) << "\n";
+  if (json) std::cout << JsonText(list);
   return kDone;
 }
 

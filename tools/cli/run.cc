@@ -1,11 +1,11 @@
 #include "runtime/run.h"
 
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "pcg/file_io.h"
 #include "pcg/plan.h"
 #include "pcg/record.h"
 #include "tools/cli/command.h"
@@ -30,9 +30,8 @@ int Execute(Arguments a) {
   absl::StatusOr<RunResult> r = RunPlan(*plan, a.options);
   if (!r.ok()) return Fail(r.status());
   if (!a.trace.empty()) {
-    std::ofstream out(a.trace);
-    out << TraceJson(r->record, plan->model);
-    if (!out) return Fail(absl::InvalidArgumentError(a.trace + ": cannot be written"));
+    const absl::Status s = WriteFileAtomically(a.trace, TraceJson(r->record, plan->model));
+    if (!s.ok()) return Fail(s);
   }
   for (const std::string& note : r->notes) std::cerr << note << "\n";
   if (a.json) {
@@ -50,7 +49,7 @@ int Execute(Arguments a) {
     }
     j["step_seconds"] = r->step_seconds;
     j["peak_bytes"] = r->peak_bytes;
-    std::cout << j.dump(2) << "\n";
+    std::cout << JsonText(j);
   } else {
     for (size_t i = 0; i < r->losses.size(); ++i) {
       std::cout << absl::StrFormat("step %d  loss %.10g\n", i + 1, r->losses[i]);
@@ -83,19 +82,21 @@ void AddRun(CLI::App& app, Chosen& chosen) {
   c->add_option("--backend", a->options.backend, "What executes it")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  c->add_option("--ranks", a->options.ranks, "Ranks; must be the plan's number of devices");
+  c->add_option("--ranks", a->options.ranks, "Ranks; must be the plan's number of devices")
+      ->check(AtLeastOne());
   c->add_option("--steps", a->options.steps, "Training steps")
-      ->check(CLI::PositiveNumber)
+      ->check(AtLeastOne())
       ->capture_default_str();
   c->add_option("--dtype", a->dtype, "What is computed in; default: the plan's precision")
       ->check(CLI::IsMember({"fp32", "fp64"}));
   c->add_option("--seed", a->options.seed, "Seed of weights and data")->capture_default_str();
-  c->add_option("--lr", a->lr, "Learning rate; default: the plan's")->check(CLI::PositiveNumber);
+  c->add_option("--lr", a->lr, "Learning rate; default: the plan's")->check(AboveZero());
   c->add_option("--data", a->options.data_folder,
                 "Folder of input_K.pb, labels.pb and output_K.pb; default: seeded data");
   c->add_flag("--check", a->options.check, "Compares with the serial model, in fp64");
   c->add_option("--trace", a->trace, "Writes a trace of the last step for Perfetto");
   c->add_option("--timeout", a->options.timeout_seconds, "Seconds a rank waits for another")
+      ->check(AboveZero())
       ->capture_default_str();
   c->add_flag("--json", a->json, "Prints JSON");
   c->callback([a, &chosen] { chosen.body = [a] { return Execute(*a); }; });

@@ -22,7 +22,7 @@ std::string Digits(double value) {
 std::string Escaped(absl::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (char c : text) {
+  for (char c : ValidUtf8(text)) {
     switch (c) {
       case '&':
         out += "&amp;";

@@ -13,6 +13,13 @@ TEST_CASE("escaping leaves nothing that HTML reads") {
         "a\xef\xbf\xbd"
         "b\xef\xbf\xbd");
   CHECK(Escaped("größe\n") == "größe\n");
+  // Bytes that are no UTF-8: lone and overlong ones, a surrogate, a number that is too large.
+  CHECK(Escaped("a\xff") == "a\xef\xbf\xbd");
+  CHECK(Escaped("\xc3") == "\xef\xbf\xbd");
+  CHECK(Escaped("\xc0\xbc") == "\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(Escaped("\xed\xa0\x80") == "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(Escaped("\xf4\x90\x80\x80").size() == 12);
+  CHECK(Escaped("漢\xf0\x9f\x9a\xb2") == "漢\xf0\x9f\x9a\xb2");
 }
 
 TEST_CASE("JSON cannot end its script element, nor throw on bytes that are no text") {
