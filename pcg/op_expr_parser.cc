@@ -13,8 +13,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kMaxDepth = 200;    // deeper nesting is an error, not a stack overflow
-constexpr int kMaxHeight = 1000;  // so is a chain of operations: everything walks expressions
+constexpr int kMaxDepth = 200;  // deeper nesting is an error, not a stack overflow
 constexpr std::array<absl::string_view, 5> kReductions = {"sum", "max", "min", "prod", "argmax"};
 constexpr std::array<absl::string_view, 6> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
 
@@ -71,23 +70,7 @@ ExprId ExprParser::Add(ExprKind kind, std::vector<ExprId> args, std::string name
   node.kind = kind;
   node.args = std::move(args);
   node.name = std::move(name);
-  return Add(std::move(node));
-}
-
-ExprId ExprParser::Add(ExprNode node) {
-  int height = 1;
-  for (ExprId arg : node.args) height = std::max(height, heights_[arg.index()] + 1);
-  const ExprId id = spec_.exprs.Add(std::move(node));
-  heights_.resize(id.index() + 1);
-  heights_.back() = height;
-  return id;
-}
-
-absl::StatusOr<ExprId> ExprParser::Operation(ExprKind kind, std::vector<ExprId> args) {
-  const ExprId id = Add(kind, std::move(args));
-  if (heights_[id.index()] <= kMaxHeight) return id;
-  return cursor_.Error(
-      absl::StrCat("more than ", kMaxHeight, " operations in a chain; use an intermediate"));
+  return spec_.exprs.Add(std::move(node));
 }
 
 bool ExprParser::HasAttribute(absl::string_view name) const {
@@ -139,7 +122,7 @@ absl::StatusOr<ExprId> ExprParser::Or() {
     absl::Status status = RequireBoolean(*left, at);
     status.Update(RequireBoolean(*right, right_at));
     if (!status.ok()) return status;
-    left = Operation(ExprKind::kOr, {*left, *right});
+    left = Add(ExprKind::kOr, {*left, *right});
   }
   return left;
 }
@@ -155,7 +138,7 @@ absl::StatusOr<ExprId> ExprParser::And() {
     absl::Status status = RequireBoolean(*left, at);
     status.Update(RequireBoolean(*right, right_at));
     if (!status.ok()) return status;
-    left = Operation(ExprKind::kAnd, {*left, *right});
+    left = Add(ExprKind::kAnd, {*left, *right});
   }
   return left;
 }
@@ -202,7 +185,7 @@ absl::StatusOr<ExprId> ExprParser::Sum() {
     absl::Status status = RequireNumber(*left, at);
     status.Update(RequireNumber(*right, right_at));
     if (!status.ok()) return status;
-    left = Operation(plus ? ExprKind::kAdd : ExprKind::kSub, {*left, *right});
+    left = Add(plus ? ExprKind::kAdd : ExprKind::kSub, {*left, *right});
   }
   return left;
 }
@@ -226,7 +209,7 @@ absl::StatusOr<ExprId> ExprParser::Term() {
     absl::Status status = RequireNumber(*left, at);
     status.Update(RequireNumber(*right, right_at));
     if (!status.ok()) return status;
-    left = Operation(op->second, {*left, *right});
+    left = Add(op->second, {*left, *right});
   }
   return left;
 }
@@ -416,7 +399,7 @@ absl::StatusOr<ExprId> ExprParser::Reduction() {
   if (!status.ok()) return status;
   for (const BoundVar& bound : node.bound) scope_.variables.erase(bound.name);
   node.args = {*body};
-  return Add(std::move(node));
+  return spec_.exprs.Add(std::move(node));
 }
 
 }  // namespace tandem

@@ -105,15 +105,11 @@ class ExprParser {
   absl::Status RequireBoolean(ExprId id, const Token& at) const;
   void InferRange(ExprId index, const std::string& range);
   ExprId Add(ExprKind kind, std::vector<ExprId> args, std::string name = "");
-  ExprId Add(ExprNode node);
-  // As Add; an error where the expression becomes too tall to be walked.
-  absl::StatusOr<ExprId> Operation(ExprKind kind, std::vector<ExprId> args);
 
   TokenCursor& cursor_;
   OpSpec& spec_;
   OpScope& scope_;
   int depth_ = 0;
-  std::vector<int> heights_;  // of expressions, by id
 };
 
 }  // namespace tandem

@@ -16,6 +16,8 @@ namespace {
 constexpr std::array<absl::string_view, 6> kKeywords = {"operator", "else", "and",
                                                         "or",       "not",  "inf"};
 
+constexpr int kMaxHeight = 1000;  // taller expressions overflow the stack of who walks them
+
 class OperatorParser {
  public:
   explicit OperatorParser(TokenCursor& cursor) : cursor_(cursor), exprs_(cursor, spec_, scope_) {}
@@ -35,6 +37,21 @@ class OperatorParser {
   }
 
  private:
+  // A chain of operations is as deep as it is long. Operands come before what is made of them.
+  absl::Status CheckHeight(const Token& at) {
+    const std::vector<ExprNode>& nodes = spec_.exprs.nodes;
+    for (size_t i = heights_.size(); i < nodes.size(); ++i) {
+      int height = 1;
+      for (ExprId arg : nodes[i].args) height = std::max(height, heights_[arg.index()] + 1);
+      if (height > kMaxHeight) {
+        return cursor_.ErrorAt(at, absl::StrCat("more than ", kMaxHeight,
+                                                " operations in a chain; use an intermediate"));
+      }
+      heights_.push_back(height);
+    }
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::string> NewName(absl::string_view what) {
     const Token at = cursor_.Peek();
     auto name = cursor_.ExpectName(what);
@@ -215,6 +232,7 @@ class OperatorParser {
     auto definition = exprs_.Value();
     scope_.definition = false;
     if (!definition.ok()) return definition.status();
+    if (absl::Status s = CheckHeight(at); !s.ok()) return s;
     dim.definition = *definition;
     return DeclareSize(dim.name, /*group=*/false, at);
   }
@@ -343,8 +361,11 @@ class OperatorParser {
     if (!status.ok()) return status;
     status = cursor_.Expect("=", "after the left side");
     if (!status.ok()) return status;
+    const Token body_at = cursor_.Peek();
     auto body = exprs_.Value();
     if (!body.ok()) return body.status();
+    status = CheckHeight(body_at);
+    if (!status.ok()) return status;
     equation.body = *body;
     std::vector<DimSpec> dims;
     for (BoundVar& index : equation.index) {
@@ -451,6 +472,7 @@ class OperatorParser {
   OpSpec spec_;
   OpScope scope_;
   ExprParser exprs_;
+  std::vector<int> heights_;  // of the expressions checked so far, by id
   std::set<std::string> operand_names_;
   std::vector<std::pair<std::string, Token>> permuted_;
 };

@@ -81,7 +81,7 @@ absl::StatusOr<ExprId> ExprParser::Read() {
     node.has_else = true;
     node.args.push_back(*otherwise);
   }
-  return Add(std::move(node));
+  return spec_.exprs.Add(std::move(node));
 }
 
 absl::StatusOr<ExprId> ExprParser::PermutedIndex(const DimSpec& dim) {

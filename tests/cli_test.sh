@@ -102,6 +102,8 @@ for value in nan inf 0 -1 ""; do
 done
 expect 2 "extents multiply to 3 devices, cpu has 4" optimize mlp-tiny --machine cpu --devices 4 --mesh 3
 expect 2 "at most 4" optimize mlp-tiny --machine cpu --devices 4 --mesh 2 2 1 1 1
+expect 2 "--out: it is empty" optimize mlp-tiny --machine cpu --out ""
+expect 2 "--data: it is empty" run plan --data ""
 expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3
 expect 2 "no command 'optimise'; there are optimize," optimise model.onnx
 expect 1 "the limit is 1.00 KiB" optimize mlp-tiny --machine cpu --devices 2 --memory-limit 1KiB

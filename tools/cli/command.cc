@@ -49,4 +49,9 @@ CLI::Validator AboveZero() {
       "");
 }
 
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
+}
+
 }  // namespace tandem::cli

@@ -32,6 +32,8 @@ std::string JsonText(const nlohmann::ordered_json& json);
 // finite number above 0. An empty text is neither.
 CLI::Validator AtLeastOne();
 CLI::Validator AboveZero();
+// Refuses the empty text, which is most often a variable that is not set.
+CLI::Validator NotEmpty();
 
 // A command's body; its result is the exit code.
 using Body = std::function<int()>;

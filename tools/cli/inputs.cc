@@ -13,7 +13,8 @@ namespace tandem::cli {
 
 void ModelInput::Add(CLI::App& command) {
   command.add_option("model", path, "An ONNX file, a protobuf model, or a name from the zoo")
-      ->required();
+      ->required()
+      ->check(NotEmpty());
   command
       .add_option("--global-batch", global_batch,
                   "Examples a step; replaces the batch that the file fixed")
@@ -51,6 +52,7 @@ absl::StatusOr<Graph> ModelInput::Load(ImportReport* report) const {
 void MachineInput::Add(CLI::App& command, bool required) {
   CLI::Option* o = command.add_option(
       "--machine", name, "A preset (tandem machine list) or a machine's textproto file");
+  o->check(NotEmpty());
   if (required) o->required();
   AddSize(command);
 }

@@ -167,12 +167,14 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
   a->model.Add(*c);
   a->machine.Add(*c, true);
   a->training.Add(*c);
-  c->add_option("--out", a->out, "Folder for plan.pb, summary.json, report.html and trace.json");
+  c->add_option("--out", a->out, "Folder for plan.pb, summary.json, report.html and trace.json")
+      ->check(NotEmpty());
   c->add_option("--mode", a->mode, "What the plan is for")
       ->check(CLI::IsMember({"train", "serve"}))
       ->capture_default_str();
   c->add_option("--memory-limit", a->memory_limit,
-                "Bytes a device may use, for example 40GiB; default: what the device has");
+                "Bytes a device may use, for example 40GiB; default: what the device has")
+      ->check(NotEmpty());
   c->add_option("--strategy", a->strategy,
                 "Fixes the kind of parallelism instead of searching for it")
       ->check(CLI::IsMember({"none", "data", "fsdp", "tensor", "sequence", "mixed"}))

@@ -92,9 +92,11 @@ void AddRun(CLI::App& app, Chosen& chosen) {
   c->add_option("--seed", a->options.seed, "Seed of weights and data")->capture_default_str();
   c->add_option("--lr", a->lr, "Learning rate; default: the plan's")->check(AboveZero());
   c->add_option("--data", a->options.data_folder,
-                "Folder of input_K.pb, labels.pb and output_K.pb; default: seeded data");
+                "Folder of input_K.pb, labels.pb and output_K.pb; default: seeded data")
+      ->check(NotEmpty());
   c->add_flag("--check", a->options.check, "Compares with the serial model, in fp64");
-  c->add_option("--trace", a->trace, "Writes a trace of the last step for Perfetto");
+  c->add_option("--trace", a->trace, "Writes a trace of the last step for Perfetto")
+      ->check(NotEmpty());
   c->add_option("--timeout", a->options.timeout_seconds, "Seconds a rank waits for another")
       ->check(AboveZero())
       ->capture_default_str();
