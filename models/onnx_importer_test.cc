@@ -553,7 +553,8 @@ TEST_CASE("wrong models are located") {
   CHECK(Has(with([](M& m) { m.Node("Softmax", {"x"}, {"z"}, {{"axis", int64_t{7}}}); }), "axis 7"));
   CHECK(Has(with([](M& m) { m.Node("Relu", {}, {"z"}); }), "operand 0 is missing"));
   CHECK(Has(with([](M& m) {  // constants, computed at import
-              m.Node("Sin", {"w", ""}, {"z"});
+              m.Ints("t", {2}, {4, 4});
+              m.Node("Neg", {"t", ""}, {"z"});
             }),
             "input 1 is missing"));
   CHECK(Has(with([](M& m) {
