@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "optimizer/solver/problem.h"
 #include "pcg/layout.h"
 #include "simulator/program_cost.h"
 
@@ -17,7 +18,7 @@ namespace tandem {
 
 class ReshardCosts {
  public:
-  static constexpr double kUnreachable = 1e3;  // seconds, solver::kForbidden
+  static constexpr double kUnreachable = solver::kForbidden;  // seconds
 
   ReshardCosts(const Machine& machine, const Mesh& mesh);
 

@@ -24,7 +24,7 @@
 
 namespace tandem::solver {
 
-inline constexpr double kForbidden = 1e3;  // seconds
+inline constexpr double kForbidden = 1e6;  // seconds, more than any step
 inline bool IsForbidden(double cost) { return cost >= 0.5 * kForbidden; }
 
 // A state index for every node, in node order.

@@ -116,7 +116,7 @@ TEST_CASE("malformed problems are refused with what is wrong") {
     Node c;
     c.unary = p.AddVector({2 * kForbidden});
     p.AddNode(c);
-    ExpectRefused(p, "entry 0 is 2000");
+    ExpectRefused(p, "entry 0 is 2e+06");
   }
 }
 
