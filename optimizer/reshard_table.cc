@@ -1,7 +1,9 @@
 #include "optimizer/reshard_table.h"
 
 #include <algorithm>
+#include <array>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "optimizer/bundles.h"
@@ -42,46 +44,68 @@ const std::vector<ReshardCosts::Edge>& ReshardCosts::Edges(Shape& shape, int fro
   const Layout layout = layouts_[static_cast<size_t>(from)];  // interning moves them
   const double before = bytes(layout);
   for (const ReshardStep& step : StepsFrom(shape.shape, mesh_, layout)) {
+    const bool temporal =
+        std::find(step.axes.begin(), step.axes.end(), mesh_.TemporalAxis()) != step.axes.end();
     it->second.push_back(
-        {InternLayout(step.after), StepSeconds(shape, step, before, bytes(step.after))});
+        {InternLayout(step.after), StepSeconds(shape, step, before, bytes(step.after)), temporal});
   }
   return it->second;
 }
 
 double ReshardCosts::StepSeconds(const Shape& shape, const ReshardStep& step, double before,
                                  double after) const {
+  const int temporal = mesh_.TemporalAxis();
+  const bool in_loop = temporal >= 0 && (step.before.axes[static_cast<size_t>(temporal)].kind !=
+                                             AxisPlacement::Kind::kReplicated ||
+                                         step.kind == StepKind::kUnstack);
+  const double repeats = in_loop ? static_cast<double>(mesh_.MicroBatches()) : 1;
   const bool bundled = step.kind == StepKind::kAllReduce || step.kind == StepKind::kReduceScatter ||
                        step.kind == StepKind::kAllGather;
   const double share = std::max(before, after) / static_cast<double>(kBundleBytes);
-  if (!shape.waits || !bundled || share >= 1 || share <= 0) return cost_(step, before, after);
-  return share * cost_(step, before / share, after / share);
+  if (!shape.waits || !bundled || share >= 1 || share <= 0) {
+    return repeats * cost_(step, before, after);
+  }
+  return repeats * share * cost_(step, before / share, after / share);
 }
 
+// Dijkstra over layouts, each without and with a change of the temporal axis: it changes at most
+// once, and straight to what is wanted (CheapestReshard), for no value enters the loop again.
 const std::vector<double>& ReshardCosts::Distances(Shape& shape, int from) {
-  std::vector<double> distance;
-  auto at = [&](int id) -> double& {
-    if (static_cast<size_t>(id) >= distance.size()) {
-      distance.resize(static_cast<size_t>(id) + 1, kUnreachable);
-    }
-    return distance[static_cast<size_t>(id)];
+  std::array<std::vector<double>, 2> distance;  // by "the temporal axis has changed"
+  const auto at = [&](int id, bool changed) -> double& {
+    std::vector<double>& d = distance[changed ? 1 : 0];
+    if (static_cast<size_t>(id) >= d.size()) d.resize(static_cast<size_t>(id) + 1, kUnreachable);
+    return d[static_cast<size_t>(id)];
   };
-  using Item = std::pair<double, int>;
+  using Item = std::tuple<double, int, bool>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> queue;
-  at(from) = 0;
-  queue.push({0, from});
+  at(from, false) = 0;
+  queue.emplace(0.0, from, false);
   while (!queue.empty()) {
-    const auto [d, id] = queue.top();
+    const auto [d, id, changed] = queue.top();
     queue.pop();
-    if (d > distance[static_cast<size_t>(id)]) continue;
+    if (d > at(id, changed)) continue;
     for (const Edge& edge : Edges(shape, id)) {
+      if (edge.temporal && changed) continue;
       const double total = d + edge.seconds;
-      if (total < at(edge.to)) {
-        at(edge.to) = total;
-        queue.push({total, edge.to});
+      const bool now = changed || edge.temporal;
+      if (total < at(edge.to, now)) {
+        at(edge.to, now) = total;
+        queue.emplace(total, edge.to, now);
       }
     }
   }
-  return shape.from.emplace(from, std::move(distance)).first->second;
+  const int temporal = mesh_.TemporalAxis();
+  const auto placed = [&](int id) {
+    return temporal < 0 ? AxisPlacement::Replicated()
+                        : LayoutOf(id).axes[static_cast<size_t>(temporal)];
+  };
+  std::vector<double> result(std::max(distance[0].size(), distance[1].size()), kUnreachable);
+  for (size_t id = 0; id < result.size(); ++id) {
+    const bool changed = placed(static_cast<int>(id)) != placed(from);
+    result[id] = at(static_cast<int>(id), changed);
+  }
+  return shape.from.emplace(from, std::move(result)).first->second;
 }
 
 ReshardCosts& ReshardCache::Of(const Machine& machine, const Mesh& mesh) {

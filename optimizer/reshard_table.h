@@ -35,6 +35,7 @@ class ReshardCosts {
   struct Edge {
     int to = 0;
     double seconds = 0;
+    bool temporal = false;  // changes the temporal axis
   };
   struct Shape {
     FactoredShape shape;

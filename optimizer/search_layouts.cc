@@ -95,6 +95,7 @@ class MeshSearch {
           SplitBatch(graph_, classes_, search_.micro_batches, /*temporal=*/true);
       if (!split.ok()) {
         result_.reason = std::string(split.status().message());
+        if (search_.options->progress) search_.options->progress(result_.reason);
         return std::move(result_);
       }
       micro_ = *std::move(split);
@@ -114,6 +115,7 @@ class MeshSearch {
         order.push_back(&option);
       } else {
         result_.reason = option.reason;
+        SayNone(option.mesh, option.reason);
       }
     }
     std::stable_sort(order.begin(), order.end(), [](const Option* a, const Option* b) {
@@ -301,6 +303,7 @@ class MeshSearch {
                    search_.memory_limit_bytes);
       if (!e.ok()) {
         result_.reason = std::string(e.status().message());
+        SayNone(option.mesh, result_.reason);
         return absl::OkStatus();
       }
       e->objective_seconds = solved->seconds;
@@ -374,6 +377,11 @@ class MeshSearch {
     std::vector<int64_t> extents;
     for (const MeshAxis& a : mesh.axes) extents.push_back(a.extent);
     return absl::StrJoin(extents, "x");
+  }
+
+  void SayNone(const Mesh& mesh, const std::string& reason) const {
+    if (!search_.options->progress) return;
+    search_.options->progress(absl::StrFormat("mesh %-10s none: %s", MeshName(mesh), reason));
   }
 
   void Report(const Mesh& mesh, const Evaluated& e) const {

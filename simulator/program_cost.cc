@@ -190,14 +190,8 @@ int StepPricer::Level(const std::vector<int>& axes) const {
 }
 
 StepCost StepPricer::AsStepCost() const {
-  const int temporal = mesh_.TemporalAxis();
-  const double repeats = static_cast<double>(mesh_.MicroBatches());
-  return [this, temporal, repeats](const ReshardStep& step, double before, double after) {
-    const double once = Seconds(step.kind, step.axes, before, after);
-    const bool in_loop = temporal >= 0 && (step.before.axes[static_cast<size_t>(temporal)].kind !=
-                                               AxisPlacement::Kind::kReplicated ||
-                                           step.kind == StepKind::kUnstack);
-    return in_loop ? once * repeats : once;
+  return [this](const ReshardStep& step, double before, double after) {
+    return Seconds(step.kind, step.axes, before, after);
   };
 }
 

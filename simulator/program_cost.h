@@ -48,7 +48,7 @@ class StepPricer {
                  double bytes_after) const;
   // Communication level of a collective over these axes: 0 inside a node.
   int Level(const std::vector<int>& axes) const;
-  // For CheapestReshard: steps on values that differ a micro-batch count that many times.
+  // For CheapestReshard: each step run once.
   StepCost AsStepCost() const;
 
  private:
