@@ -95,6 +95,8 @@ TEST_CASE("ONNX's cases for operators are right or refused") {
       // Indices computed from the data are taken to count from the front.
       "test_gather_elements_negative_indices",
       "test_gather_negative_indices",
+      "test_onehot_negative_indices",
+      "test_scatter_elements_with_negative_indices",
       // Data of bfloat16 that these cases store as another type.
       "test_cast_BFLOAT16_to_FLOAT",
       "test_cast_FLOAT_to_BFLOAT16",
@@ -124,7 +126,7 @@ TEST_CASE("ONNX's cases for operators are right or refused") {
   }
   std::printf("%d of ONNX's %zu operator cases passed, %d refused\n", passed, names.size(),
               refused);
-  CHECK(passed >= 530);
+  CHECK(passed >= 575);
 }
 
 }  // namespace tandem

@@ -191,6 +191,36 @@ std::optional<std::vector<double>> LowerTriangle(const OnnxValue& ids, const Dim
   return flat;
 }
 
+// Rows of x by several computed indices each: one index into the dims that are chosen from, merged.
+absl::StatusOr<OnnxValue> ByComputedRows(OnnxCall& call, size_t depth) {
+  OnnxContext& c = call.c;
+  const OnnxValue& x = call.in[0];
+  const Dims before = c.Before(x), after = c.Shape(x);
+  Dims flat = {1};
+  OnnxValue row;
+  for (size_t k = 0; k < depth; ++k) {
+    if (k > 0 && before[k] != after[k]) return c.CannotRebind("rows are chosen within the batch");
+    flat[0] *= before[k];
+    auto index =
+        Do(call, "Gather", {call.in[1], c.KnownScalar(static_cast<double>(k), DType::kI64)},
+           {{"axis", -1}});
+    if (!index.ok() || k == 0) {
+      if (!index.ok()) return index;
+      row = *std::move(index);
+      continue;
+    }
+    auto base = Do(call, "Mul", {row, c.KnownScalar(static_cast<double>(before[k]), DType::kI64)});
+    if (!base.ok()) return base;
+    auto next = Do(call, "Add", {*base, *index});
+    if (!next.ok()) return next;
+    row = *std::move(next);
+  }
+  flat.insert(flat.end(), before.begin() + static_cast<int64_t>(depth), before.end());
+  auto data = c.Reshape(x, flat, false, "/flat");
+  if (!data.ok()) return data;
+  return Do(call, "Gather", {*data, row}, {{"axis", 0}});
+}
+
 absl::Status GatherND(OnnxCall& call) {
   OnnxContext& c = call.c;
   FormulaArena& f = c.formulas;
@@ -205,7 +235,7 @@ absl::Status GatherND(OnnxCall& call) {
   OnnxContext::EmitOptions emit;
   emit.dtypes = {x.dtype};
   if (!ids.known()) {
-    if (depth != 1) return c.Unsupported("several computed indices each");
+    if (depth != 1) return call.Give(ByComputedRows(call, depth));
     auto flat = c.Reshape(ids, rows, false, "/ids");
     if (!flat.ok()) return flat.status();
     auto data = c.ToWeight(x, TensorRole::kParameter, "normal(0.02)");

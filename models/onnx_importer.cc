@@ -31,7 +31,8 @@ std::string Printable(const std::string& name) {
 }
 
 constexpr int64_t kMostNodes = 2000000;
-constexpr int kDeepest = 32;  // functions and branches inside one another
+constexpr int kDeepest = 32;  // functions, branches and loops inside one another
+constexpr int64_t kMostRounds = 1024;
 
 class Importer {
  public:
@@ -100,6 +101,8 @@ class Importer {
       if (!poisoned) status = Inline(call, *function, depth);
     } else if (node.op_type() == "If" && !poisoned) {
       status = Branch(call, depth);
+    } else if (node.op_type() == "Loop" && !poisoned) {
+      status = Loop(call, depth);
     } else if (IsUsers(node.op_type())) {
       if (!poisoned) status = UsersOperator(call);
     } else if (!KnownDomain(node)) {
@@ -136,57 +139,8 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // Operands that an operator cannot do without; of those with any number, all.
-  static size_t Needed(const OnnxCall& call) {
-    static const std::map<std::string, size_t> kNeeded = {{"Add", 2},
-                                                          {"Sub", 2},
-                                                          {"Mul", 2},
-                                                          {"Div", 2},
-                                                          {"Pow", 2},
-                                                          {"Mod", 2},
-                                                          {"Xor", 2},
-                                                          {"And", 2},
-                                                          {"Or", 2},
-                                                          {"BitwiseAnd", 2},
-                                                          {"BitwiseOr", 2},
-                                                          {"Equal", 2},
-                                                          {"Less", 2},
-                                                          {"LessOrEqual", 2},
-                                                          {"Greater", 2},
-                                                          {"GreaterOrEqual", 2},
-                                                          {"Where", 3},
-                                                          {"Expand", 2},
-                                                          {"Reshape", 2},
-                                                          {"CastLike", 2},
-                                                          {"PRelu", 2},
-                                                          {"Tile", 2},
-                                                          {"Gather", 2},
-                                                          {"GatherElements", 2},
-                                                          {"GatherND", 2},
-                                                          {"CumSum", 2},
-                                                          {"SequenceAt", 2},
-                                                          {"Range", 3},
-                                                          {"OneHot", 3},
-                                                          {"MatMul", 2},
-                                                          {"Gemm", 2},
-                                                          {"Conv", 2},
-                                                          {"ConvTranspose", 2},
-                                                          {"BatchNormalization", 5},
-                                                          {"InstanceNormalization", 3},
-                                                          {"GroupNormalization", 3},
-                                                          {"LayerNormalization", 2},
-                                                          {"Attention", 3},
-                                                          {"RotaryEmbedding", 3}};
-    static const std::set<std::string> kAll = {
-        "Sum", "Mean", "Min", "Max", "Concat", "Einsum", "SequenceConstruct"};
-    if (kAll.count(call.node.op_type()) != 0) return call.in.size();
-    if (call.node.op_type() == "Constant") return 0;
-    const auto it = kNeeded.find(call.node.op_type());
-    return it == kNeeded.end() ? 1 : it->second;
-  }
-
   absl::Status Apply(OnnxCall& call, OnnxHandler handler) {
-    for (size_t i = 0; i < Needed(call); ++i) {
+    for (size_t i = 0; i < OperandsNeeded(call); ++i) {
       if (!call.has(i)) return c_.Error(absl::StrCat("operand ", i, " is missing"));
     }
     auto folded = FoldKnown(call);
@@ -323,16 +277,7 @@ class Importer {
     const auto* branch = call.Attribute(*condition != 0 ? "then_branch" : "else_branch");
     if (branch == nullptr) return c_.Error("has no branch");
     const onnx::GraphProto& body = branch->g();
-    int64_t budget = kLoadedExternalBytes;
-    for (const auto& proto : body.initializer()) {
-      auto tensor = ReadOnnxTensor(proto, c_.file, &budget);
-      if (!tensor.ok()) return tensor.status();
-      if (!tensor->known) return c_.Unsupported("weights inside a branch");
-      OnnxValue value = c_.Known(tensor->shape, tensor->dtype,
-                                 c_.formulas.Dense(tensor->shape, std::move(tensor->values)));
-      value.name = proto.name();
-      c_.values[proto.name()] = std::move(value);
-    }
+    if (absl::Status s = AddBodyInitializers(body); !s.ok()) return s;
     for (const auto& node : body.node()) {
       if (absl::Status s = Process(node, depth + 1); !s.ok()) return s;
     }
@@ -341,6 +286,92 @@ class Importer {
       const auto it = c_.values.find(body.output(static_cast<int>(k)).name());
       if (it == c_.values.end()) return c_.Error("a branch gives a value that it does not make");
       call.out[k] = it->second;
+    }
+    return absl::OkStatus();
+  }
+
+  // Initialisers of a branch or a loop.
+  absl::Status AddBodyInitializers(const onnx::GraphProto& body) {
+    int64_t budget = kLoadedExternalBytes;
+    for (const auto& proto : body.initializer()) {
+      auto tensor = ReadOnnxTensor(proto, c_.file, &budget);
+      if (!tensor.ok()) return tensor.status();
+      if (!tensor->known) return c_.Unsupported("weights inside a branch or a loop");
+      OnnxValue value = c_.Known(tensor->shape, tensor->dtype,
+                                 c_.formulas.Dense(tensor->shape, std::move(tensor->values)));
+      value.name = proto.name();
+      c_.values[proto.name()] = std::move(value);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TooManyRounds() const {
+    return c_.Unsupported(absl::StrCat("a loop of more than ", kMostRounds, " rounds"));
+  }
+
+  // A loop of a known number of rounds is written out. Names of the body are overwritten each
+  // round.
+  absl::Status Loop(OnnxCall& call, int depth) {
+    if (depth > kDeepest) return c_.Error("loops nested too deeply");
+    const auto* attribute = call.Attribute("body");
+    if (attribute == nullptr) return c_.Error("has no body");
+    const onnx::GraphProto& body = attribute->g();
+    const size_t carried = call.in.size() < 2 ? 0 : call.in.size() - 2;
+    if (body.input_size() != static_cast<int>(carried) + 2 ||
+        body.output_size() != static_cast<int>(call.out.size()) + 1 || call.out.size() < carried) {
+      return c_.Error("operands and outputs of the body do not fit the loop's");
+    }
+    int64_t rounds = kMostRounds + 1;
+    if (call.has(0)) {
+      auto count = c_.Integers(call.in[0], "the number of rounds");
+      if (!count.ok()) return count.status();
+      if (count->size() != 1) return c_.Error("one number of rounds");
+      rounds = (*count)[0];
+      if (rounds > kMostRounds && !call.has(1)) return TooManyRounds();
+    }
+    OnnxValue goes_on = call.has(1) ? call.in[1] : c_.KnownScalar(1, DType::kBool);
+    const std::string name = c_.node_name, op = c_.node_op;
+    std::vector<OnnxValue> state(call.in.begin() + static_cast<int64_t>(call.in.size() - carried),
+                                 call.in.end());
+    std::vector<std::vector<OnnxValue>> scanned(call.out.size() - carried);
+    for (int64_t round = 0; round < rounds; ++round) {
+      const auto more = c_.Uniform(goes_on);
+      if (!more) return c_.Unsupported("a loop whose length the data decides");
+      if (*more == 0) break;
+      if (round == kMostRounds) return TooManyRounds();
+      c_.values[body.input(0).name()] = c_.KnownScalar(static_cast<double>(round), DType::kI64);
+      c_.values[body.input(1).name()] = goes_on;
+      for (size_t k = 0; k < carried; ++k) {
+        c_.values[body.input(static_cast<int>(k) + 2).name()] = state[k];
+      }
+      if (absl::Status s = AddBodyInitializers(body); !s.ok()) return s;
+      for (const auto& node : body.node()) {
+        if (absl::Status s = Process(node, depth + 1); !s.ok()) return s;
+      }
+      c_.node_name = name;
+      c_.node_op = op;
+      for (int k = 0; k < body.output_size(); ++k) {
+        const auto it = c_.values.find(body.output(k).name());
+        if (it == c_.values.end()) return c_.Error("the body gives a value that it does not make");
+        if (it->second.kind == OnnxValue::Kind::kUnsupported) return absl::OkStatus();
+        const auto at = static_cast<size_t>(k);
+        if (at == 0) {
+          goes_on = it->second;
+        } else if (at <= carried) {
+          state[at - 1] = it->second;
+        } else {
+          auto row = Do(call, "Unsqueeze", {it->second, c_.KnownInts({0})}, {});
+          if (!row.ok()) return row.status();
+          scanned[at - 1 - carried].push_back(*std::move(row));
+        }
+      }
+    }
+    for (size_t k = 0; k < carried; ++k) call.out[k] = std::move(state[k]);
+    for (size_t k = 0; k < scanned.size(); ++k) {
+      if (scanned[k].empty()) return c_.Unsupported("a loop of no rounds that collects values");
+      auto all = Do(call, "Concat", std::move(scanned[k]), {{"axis", 0}});
+      if (!all.ok()) return all.status();
+      call.out[carried + k] = *std::move(all);
     }
     return absl::OkStatus();
   }
@@ -468,6 +499,7 @@ const OnnxHandlers& AllOnnxHandlers() {
     AddWindowHandlers(map);
     AddGatherHandlers(map);
     AddTransformerHandlers(map);
+    AddScatterHandlers(map);
     // Folded only: their operands must be known.
     for (const char* op : {"Range", "ConstantOfShape", "NonZero"}) {
       map->emplace(op, [](OnnxCall& call) {

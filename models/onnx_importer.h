@@ -18,11 +18,13 @@ namespace tandem {
 struct ImportOptions {
   int64_t global_batch = 0;             // 0 = as exported (1 where symbolic)
   std::map<std::string, int64_t> dims;  // symbolic dims by name
-  int64_t default_dim = 0;  // for symbolic dims that nothing binds; 0 = they are an error
+  int64_t default_dim = 0;  // for symbolic dims that nothing binds (noted); 0 = they are an error
   // Regular expressions (ECMAScript, searched) on initialiser names, for weights that are read in
   // several places: what is tied is one parameter, what is untied is one a place.
   std::vector<std::string> tie;
   std::vector<std::string> untie;
+  // Likewise: initialisers that are parameters whatever their values look like.
+  std::vector<std::string> train;
   // Operators beside the built-in ones, which nodes of other domains may name.
   std::vector<OpSpec> operators;
 };
@@ -40,6 +42,7 @@ struct ImportReport {
   std::string producer;
   int64_t nodes = 0;                   // of the file
   int64_t initializer_parameters = 0;  // elements of float initialisers of rank >= 1
+  std::vector<std::string> initializers;  // names of the float ones, in the graph or not
   std::vector<UnsupportedOp> unsupported;
   std::vector<std::string> notes;  // what was taken for granted, one a line
 };

@@ -186,15 +186,12 @@ absl::Status Tile(OnnxCall& call) {
   return call.Give(Repeat(call, call.in[0], *times, false));
 }
 
-// Nearest neighbours at whole multiples only.
+// Nearest neighbours at whole multiples are a repetition.
 absl::Status Resize(OnnxCall& call) {
   OnnxContext& c = call.c;
   const Dims before = c.Before(call.in[0]);
   const std::string mode = call.String("mode", "nearest");
-  if (mode != "nearest") {
-    return c.Unsupported(
-        absl::StrCat("interpolation '", mode, "'; there is nearest at whole multiples"));
-  }
+  if (mode != "nearest") return Interpolate(call);
   const bool upsample = call.node.op_type() == "Upsample" || call.opset < 11;
   // Only where the neighbour below is the nearest.
   const std::string place = call.String("coordinate_transformation_mode", "half_pixel");
@@ -202,9 +199,7 @@ absl::Status Resize(OnnxCall& call) {
   const bool below =
       (place == "asymmetric" && nearest == "floor") ||
       (place != "align_corners" && place != "asymmetric" && nearest == "round_prefer_floor");
-  if (call.opset >= 11 && !below) {
-    return c.Unsupported(absl::StrCat("coordinates '", place, "' rounded by '", nearest, "'"));
-  }
+  if ((call.opset >= 11 && !below) || call.Ints("axes")) return Interpolate(call);
   Dims times(before.size(), 0);
   const size_t scales_at = upsample ? 1 : 2;
   if (!upsample && call.has(3)) {
@@ -221,7 +216,7 @@ absl::Status Resize(OnnxCall& call) {
     }
   }
   for (int64_t t : times) {
-    if (t < 1) return c.Unsupported("resizing by no whole multiple");
+    if (t < 1) return Interpolate(call);
   }
   return call.Give(Repeat(call, call.in[0], times, true));
 }

@@ -52,7 +52,18 @@ void AddTransformerHandlers(OnnxHandlers* handlers);
 void AddWindowHandlers(OnnxHandlers* handlers);
 void AddSlicingHandlers(OnnxHandlers* handlers);
 void AddGatherHandlers(OnnxHandlers* handlers);
+void AddScatterHandlers(OnnxHandlers* handlers);
 const OnnxHandlers& AllOnnxHandlers();
+
+// Operands that an operator cannot do without; of those with any number, all.
+size_t OperandsNeeded(const OnnxCall& call);
+
+// Another ONNX operator on values of this node; `attributes` are integers.
+absl::StatusOr<OnnxValue> Do(OnnxCall& call, const char* op, std::vector<OnnxValue> in,
+                             const std::map<std::string, int64_t>& attributes = {});
+
+// Resize as a known matrix along each dim: any mode and any scale.
+absl::Status Interpolate(OnnxCall& call);
 
 // Evaluates a node whose operands are all known. False: not an operator that is folded.
 absl::StatusOr<bool> FoldKnown(OnnxCall& call);

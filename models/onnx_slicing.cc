@@ -286,6 +286,28 @@ absl::Status SequenceConstruct(OnnxCall& call) {
   return call.Give(sequence);
 }
 
+absl::Status SequenceEmpty(OnnxCall& call) {
+  OnnxValue sequence;
+  sequence.kind = OnnxValue::Kind::kSequence;
+  return call.Give(sequence);
+}
+
+absl::Status SequenceInsert(OnnxCall& call) {
+  if (call.in[0].kind != OnnxValue::Kind::kSequence) return call.c.Error("no sequence");
+  OnnxValue sequence = call.in[0];
+  const auto n = static_cast<int64_t>(sequence.elements.size());
+  int64_t at = n;
+  if (call.has(2)) {
+    auto position = call.c.Integers(call.in[2], "the position");
+    if (!position.ok()) return position.status();
+    if (position->size() != 1) return call.c.Error("one position");
+    at = (*position)[0] < 0 ? (*position)[0] + n : (*position)[0];
+  }
+  if (at < 0 || at > n) return call.c.Error(absl::StrCat("position ", at, " of ", n));
+  sequence.elements.insert(sequence.elements.begin() + at, call.in[1]);
+  return call.Give(sequence);
+}
+
 absl::Status SequenceAt(OnnxCall& call) {
   if (call.in[0].kind != OnnxValue::Kind::kSequence) return call.c.Error("no sequence");
   auto position = call.c.Integers(call.in[1], "the position");
@@ -298,8 +320,16 @@ absl::Status SequenceAt(OnnxCall& call) {
 
 absl::Status ConcatFromSequence(OnnxCall& call) {
   if (call.in[0].kind != OnnxValue::Kind::kSequence) return call.c.Error("no sequence");
-  if (call.Int("new_axis", 0) != 0) return call.c.Unsupported("stacking a sequence on a new axis");
-  return call.Give(Join(call, call.in[0].elements, call.Int("axis", 0)));
+  std::vector<OnnxValue> parts = call.in[0].elements;
+  if (parts.empty()) return call.c.Error("an empty sequence");
+  const int64_t axis = call.Int("axis", 0);
+  for (OnnxValue& part : parts) {
+    if (call.Int("new_axis", 0) == 0) break;
+    auto wider = Do(call, "Unsqueeze", {part, call.c.KnownInts({axis})});
+    if (!wider.ok()) return wider.status();
+    part = *std::move(wider);
+  }
+  return call.Give(Do(call, "Concat", std::move(parts), {{"axis", axis}}));
 }
 
 absl::Status Pad(OnnxCall& call) {
@@ -364,6 +394,8 @@ void AddSlicingHandlers(OnnxHandlers* handlers) {
   h["Split"] = Split;
   h["SplitToSequence"] = SplitToSequence;
   h["SequenceConstruct"] = SequenceConstruct;
+  h["SequenceEmpty"] = SequenceEmpty;
+  h["SequenceInsert"] = SequenceInsert;
   h["SequenceAt"] = SequenceAt;
   h["ConcatFromSequence"] = ConcatFromSequence;
   h["Pad"] = Pad;

@@ -54,6 +54,17 @@ bool LeadsToRotation(const onnx::GraphProto& graph, const Readers& readers,
   return true;
 }
 
+// Every reader needs the values themselves: scales, bounds, paddings.
+bool IsSetting(const onnx::GraphProto& graph, const Readers& readers, const std::string& value) {
+  static const std::set<std::string> kSettled = {"Resize", "Upsample", "Clip", "Pad", "OneHot"};
+  const auto it = readers.find(value);
+  return it != readers.end() &&
+         std::all_of(it->second.begin(), it->second.end(), [&](const std::pair<int, int>& reader) {
+           const std::string& op = graph.node(reader.first).op_type();
+           return op == "Range" || (reader.second > 0 && kSettled.count(op) != 0);
+         });
+}
+
 bool OnlyReadBy(const onnx::GraphProto& graph, const Readers& readers, const std::string& value,
                 const std::vector<std::string>& ops) {
   const auto it = readers.find(value);
@@ -62,6 +73,38 @@ bool OnlyReadBy(const onnx::GraphProto& graph, const Readers& readers, const std
     if (std::find(ops.begin(), ops.end(), graph.node(n).op_type()) == ops.end()) return false;
   }
   return true;
+}
+
+// How often matrices are read where whole layers are applied several times, by the same operator
+// each time; copies with the same bytes count as one matrix. Vectors that are read as often belong
+// to those layers.
+std::set<size_t> SharedLayers(const onnx::GraphProto& graph, const Readers& readers) {
+  static const std::set<std::string> kLayers = {"MatMul", "Gemm", "Transpose", "Conv"};
+  std::map<std::pair<std::string, size_t>, size_t> places;  // of an operator that reads some bytes
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    const auto it = readers.find(tensor.name());
+    const Dims dims(tensor.dims().begin(), tensor.dims().end());
+    if (it == readers.end() || WideDims(dims) < 2) continue;
+    const std::string& raw = tensor.raw_data();
+    const bool varies = raw.size() > 8 && raw.compare(0, raw.size() - 8, raw, 8) != 0;
+    const auto& [first, operand] = it->second[0];
+    const std::string& op = graph.node(first).op_type();
+    const bool same = std::all_of(it->second.begin(), it->second.end(), [&](const auto& reader) {
+      return graph.node(reader.first).op_type() == op && reader.second == operand;
+    });
+    if (!same || kLayers.count(op) == 0) continue;
+    const std::string shape = absl::StrCat(op, " ", absl::StrJoin(dims, ","));
+    if (varies) {
+      places[{shape, std::hash<std::string>()(raw)}] += it->second.size();
+    } else {
+      places[{absl::StrCat(shape, " ", tensor.name()), 0}] = it->second.size();
+    }
+  }
+  std::set<size_t> counts;
+  for (const auto& [matrix, count] : places) {
+    if (count > 1) counts.insert(count);
+  }
+  return counts;
 }
 
 // Names that exporters make up; a person's have dots ("layer.0.bias").
@@ -109,11 +152,12 @@ bool AllEqual(const std::vector<double>& values) {
 }
 
 // Float initialisers of rank >= 1 that are not parameters of the model, and why.
-std::string KnownReason(const OnnxTensor& tensor, bool rotation) {
+std::string KnownReason(const OnnxTensor& tensor, bool rotation, bool setting) {
   if (tensor.shape.empty()) return "a scalar";
   if (!tensor.known) return "";
   if (tensor.values.empty()) return "empty";
   if (tensor.values.size() == 1 && ExporterMade(tensor.name)) return "a number";
+  if (setting) return "a setting of an operator";
   if (rotation) return "leads to sines and cosines only";
   for (double value : tensor.values) {
     if (!std::isfinite(value)) return "a mask";
@@ -125,15 +169,21 @@ std::string KnownReason(const OnnxTensor& tensor, bool rotation) {
 class InitializerReader {
  public:
   explicit InitializerReader(OnnxContext& c)
-      : c_(c), graph_(c.file.model.graph()), readers_(ReadersOf(graph_)) {}
+      : c_(c),
+        graph_(c.file.model.graph()),
+        readers_(ReadersOf(graph_)),
+        shared_layers_(SharedLayers(graph_, readers_)) {}
 
   absl::Status Run() {
     auto tie = Patterns(c_.options.tie, "--tie");
     auto untie = Patterns(c_.options.untie, "--untie");
+    auto train = Patterns(c_.options.train, "--train");
     if (!tie.ok()) return tie.status();
+    if (!train.ok()) return train.status();
     if (!untie.ok()) return untie.status();
     tie_ = *std::move(tie);
     untie_ = *std::move(untie);
+    train_ = *std::move(train);
     int64_t budget = kLoadedExternalBytes;
     for (const onnx::TensorProto& proto : graph_.initializer()) {
       auto tensor = ReadOnnxTensor(proto, c_.file, &budget);
@@ -159,9 +209,12 @@ class InitializerReader {
       value = tensor.known ? Dense(tensor) : Guess(tensor);
     } else {
       if (!tensor.shape.empty()) c_.report->initializer_parameters += Product(tensor.shape);
+      c_.report->initializers.push_back(tensor.name);
       std::set<std::string> seen;
-      const bool rotation = LeadsToRotation(graph_, readers_, tensor.name, 0, &seen);
-      const std::string reason = KnownReason(tensor, rotation);
+      const bool asked = Matches(train_, tensor.name);
+      const bool rotation = !asked && LeadsToRotation(graph_, readers_, tensor.name, 0, &seen);
+      const std::string reason =
+          asked ? "" : KnownReason(tensor, rotation, IsSetting(graph_, readers_, tensor.name));
       if (!reason.empty()) {
         value = Dense(tensor);
         if (!tensor.shape.empty() && tensor.values.size() > 1) {
@@ -253,7 +306,8 @@ class InitializerReader {
     }
     Weight weight;
     weight.note = "a float initialiser; trained";
-    weight.per_place = places > 1 && (untied || (vector && !tied));
+    weight.per_place =
+        places > 1 && (untied || (vector && !tied && shared_layers_.count(places) == 0));
     if (weight.per_place) {
       weight.note = "a vector that the exporter merged, taken apart by place; trained";
     } else if (places > 1) {
@@ -263,9 +317,11 @@ class InitializerReader {
       weight.role = TensorRole::kState;
       weight.note = "leads to sines and cosines only: a rotary table; not trained";
     } else if (OverBatch(tensor)) {
+      const bool asked = Matches(train_, name);
       weight.over_batch = true;
-      weight.role = TensorRole::kState;
-      weight.note = "the export repeated it for every sample; not trained";
+      if (!asked) weight.role = TensorRole::kState;
+      weight.note = absl::StrCat("the export repeated it for every sample; ",
+                                 asked ? "trained once for all" : "not trained");
       c_.Note(absl::StrCat("'", name, "': ", weight.note));
     }
     weight.data = std::move(tensor);
@@ -325,7 +381,8 @@ class InitializerReader {
   OnnxContext& c_;
   const onnx::GraphProto& graph_;
   const Readers readers_;
-  std::vector<std::regex> tie_, untie_;
+  const std::set<size_t> shared_layers_;
+  std::vector<std::regex> tie_, untie_, train_;
   std::map<uint64_t, int> by_value_;
   std::map<std::string, int> by_place_;
   int missing_ = 0;
@@ -395,6 +452,11 @@ absl::Status AddInputs(OnnxContext& c) {
   const onnx::GraphProto& graph = c.file.model.graph();
   std::set<std::string> initializers, symbols;
   for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
+  std::set<std::string> inner;  // symbols of dims that are not leading
+  for (const auto& proto : graph.input()) {
+    const auto& dims = proto.type().tensor_type().shape().dim();
+    for (int d = 1; d < dims.size(); ++d) inner.insert(dims[d].dim_param());
+  }
   std::string batch_symbol;
   int64_t batch = 0;
   bool first = true;
@@ -432,7 +494,18 @@ absl::Status AddInputs(OnnxContext& c) {
         extent = bound != c.options.dims.end() ? bound->second : 0;
         if (symbol == batch_symbol && c.options.global_batch > 0) extent = c.options.global_batch;
         if (extent == 0 && symbol == batch_symbol) extent = 1;
-        if (extent == 0) extent = c.options.default_dim;
+        // Exporters that found no link between the inputs give each batch a name of its own.
+        if (extent == 0 && d == 0 && !first && !batch_symbol.empty() &&
+            type.shape().dim_size() > 1 && inner.count(symbol) == 0) {
+          extent = batch;
+          c.Note(absl::StrCat("leading dim '", symbol, "' of input '", proto.name(),
+                              "' taken for the batch"));
+        }
+        if (extent == 0 && c.options.default_dim > 0) {
+          extent = c.options.default_dim;
+          c.Note(absl::StrCat("dim '", symbol, "' taken for ", extent, "; --dim ", symbol,
+                              "=N says otherwise"));
+        }
         if (extent == 0) {
           if (std::find(unbound.begin(), unbound.end(), symbol) == unbound.end())
             unbound.push_back(symbol);

@@ -14,27 +14,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Another ONNX operator on values of this node.
-absl::StatusOr<OnnxValue> Do(OnnxCall& call, const char* op, std::vector<OnnxValue> in,
-                             const std::map<std::string, int64_t>& attributes = {}) {
-  onnx::NodeProto node;
-  node.set_op_type(op);
-  node.add_output("result");
-  for (const auto& [name, value] : attributes) {
-    auto* attribute = node.add_attribute();
-    attribute->set_name(name);
-    attribute->set_type(onnx::AttributeProto::INT);
-    attribute->set_i(value);
-  }
-  OnnxCall inner{call.c, node, call.opset, std::move(in), std::vector<OnnxValue>(1)};
-  auto folded = FoldKnown(inner);
-  if (!folded.ok()) return folded.status();
-  if (!*folded) {
-    if (absl::Status s = AllOnnxHandlers().at(op)(inner); !s.ok()) return s;
-  }
-  return inner.out[0];
-}
-
 absl::StatusOr<OnnxValue> Part(OnnxCall& call, const OnnxValue& x, int64_t start, int64_t end,
                                int64_t step) {
   OnnxContext& c = call.c;

@@ -362,7 +362,8 @@ class Lowering {
     const Tensor& t = graph_.tensor(tensor);
     const BufferId buffer = AddBuffer(
         tensor, step.after, absl::StrCat(t.name, "@", ToString(step.after), ":", PhaseName(phase)),
-        RoleOf(t));
+        // A piece of a constant is computed: only the constant itself is known everywhere.
+        t.role == TensorRole::kConstant ? BufferRole::kActivation : RoleOf(t));
     Instruction code;
     code.step = step.kind;
     code.axes = step.axes;

@@ -323,6 +323,22 @@ TEST_CASE("A relay is made once for the readers of its phase") {
   CheckRuns(b.graph, *program);
 }
 
+TEST_CASE("A piece of a constant is an activation: only the constant itself is known everywhere") {
+  Builder b;
+  const TensorId x = b.Input("x", {{8}}), c = b.Source("c", {{8}}, TensorRole::kConstant);
+  b.graph.tensors[c.index()].values.assign(8, 0.5);
+  b.graph.outputs = {b.Node("y", "relu", {b.Node("sum", "sub", {x, c})})};
+  Plan plan(b.graph, MeshOf({2}));
+  plan.Row("sum", 0, "split d.0");
+  plan.Row("y", 0, "split d.0");
+  const auto program = plan.Lowered();
+  REQUIRE(program.ok());
+  CHECK(Steps(*program) == "slice x; slice c; ");
+  int known = 0;
+  for (const Buffer& buffer : program->buffers) known += buffer.role == BufferRole::kConstant;
+  CHECK(known == 1);
+}
+
 TEST_CASE("What cannot be lowered is refused, with the node and a remedy") {
   Mlp mlp;
   const auto message = [](const Plan& plan) {

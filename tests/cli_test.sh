@@ -68,6 +68,43 @@ expect 0 "proved" verify mine
 expect 0 "step" simulate mine
 expect 0 "equal to the serial model" run mine --ranks 4 --steps 2 --check
 
+# An ONNX file with a vector read twice, positions, and symbolic dims.
+python3 - <<'PY'
+import struct
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+def field(k, value):
+    if isinstance(value, int):
+        return varint(k << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(k << 3 | 2) + varint(len(data)) + data
+def port(name, *dims):
+    shape = b"".join(field(1, field(1, d) if isinstance(d, int) else field(2, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+def vector(name, *values):
+    return field(1, len(values)) + field(2, 1) + field(8, name) + field(9, struct.pack("<%df" % len(values), *values))
+def node(op, inputs, output):
+    return b"".join(field(1, i) for i in inputs) + field(2, output) + field(3, output) + field(4, op)
+graph = (field(1, node("Mul", ["x", "gamma.weight"], "a")) + field(1, node("Mul", ["a", "gamma.weight"], "b"))
+         + field(1, node("Add", ["b", "places"], "y")) + field(2, "vectors")
+         + field(5, vector("gamma.weight", 0.5, 0.25, 0.75, 0.125)) + field(5, vector("places", 0, 1, 2, 3))
+         + field(11, port("x", "batch", "seq", 4)) + field(12, port("y", "batch", "seq", 4)))
+open("vectors.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
+PY
+expect 0 "8 parameters" models show vectors.onnx
+expect 0 "dim 'seq' taken for 128" models show vectors.onnx
+expect 0 "4 parameters" models show vectors.onnx --tie gamma
+expect 0 "8 parameters" models show vectors.onnx --tie gamma --untie gamma
+expect 2 "--tie" models show vectors.onnx --tie "("
+expect 2 "--dim seq=128" optimize vectors.onnx --machine cpu --devices 1
+vectors=(optimize vectors.onnx --machine cpu --devices 1 --dim seq=3 --global-batch 2)
+expect 0 "Tandem" "${vectors[@]}" --tie gamma --freeze places
+expect 0 "Tandem" "${vectors[@]}" --train places
+expect 2 "matches no parameter" "${vectors[@]}" --freeze nonesuch
+
 # Bad input: located messages, exit code 2; "no": exit code 1.
 expect 2 "nonesuch.onnx" optimize nonesuch.onnx --machine cpu
 expect 2 "dgx-a100" optimize mlp-tiny --machine nonesuch

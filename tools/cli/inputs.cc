@@ -1,7 +1,9 @@
 #include "tools/cli/inputs.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <regex>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -21,11 +23,23 @@ void ModelInput::Add(CLI::App& command) {
       ->check(AtLeastOne());
   command.add_option("--dim", dims, "Binds a symbolic dimension: --dim seq=2048");
   command.add_option("--operators", operator_files, "Further operators, as text");
+  command.add_option(
+      "--tie", tie,
+      "Regular expression of vectors of an ONNX file that are one parameter wherever "
+      "they are read; without it each place has its own");
+  command.add_option("--untie", untie,
+                     "Regular expression of matrices of an ONNX file that are a parameter of their "
+                     "own in each place, although they are equal");
 }
 
-absl::StatusOr<Graph> ModelInput::Load(ImportReport* report) const {
+absl::StatusOr<Graph> ModelInput::Load(ImportReport* report,
+                                       const std::vector<std::string>& train) const {
   LoadOptions options;
   options.global_batch = global_batch;
+  options.default_dim = default_dim;
+  options.tie = tie;
+  options.untie = untie;
+  options.train = train;
   for (const std::string& dim : dims) {
     const size_t eq = dim.find('=');
     int64_t value = 0;
@@ -87,12 +101,29 @@ void TrainingInput::Add(CLI::App& command) {
   command.add_option("--train", train, "Regular expression of tensors to train");
 }
 
-absl::StatusOr<TrainingOptions> TrainingInput::Options(const Machine& machine) const {
+absl::StatusOr<TrainingOptions> TrainingInput::Options(const Machine& machine, const Graph& forward,
+                                                       const ImportReport& report) const {
   TrainingOptions out;
   out.loss = loss;
   out.optimizer = optimizer;
   out.lr = lr;
-  out.freeze = freeze;
+  for (const std::string& text : freeze) {
+    try {
+      const std::regex pattern(text);
+      const bool in_graph =
+          std::any_of(forward.tensors.begin(), forward.tensors.end(), [&](const Tensor& t) {
+            return !t.producer.valid() && std::regex_search(t.name, pattern);
+          });
+      const bool in_file =
+          std::any_of(report.initializers.begin(), report.initializers.end(),
+                      [&](const std::string& name) { return std::regex_search(name, pattern); });
+      if (!in_graph && in_file) continue;  // a rotary table, a mask: computed, not trained
+    } catch (const std::regex_error& e) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--freeze '", text, "' is not a regular expression: ", e.what()));
+    }
+    out.freeze.push_back(text);
+  }
   out.train = train;
   const std::string name =
       !precision.empty() ? precision : (machine.name == "cpu" ? "fp32" : "bf16");

@@ -20,8 +20,12 @@ struct ModelInput {
   int64_t global_batch = 0;
   std::vector<std::string> dims;  // name=value
   std::vector<std::string> operator_files;
+  std::vector<std::string> tie, untie;
+  int64_t default_dim = 0;  // for symbolic dims without a --dim; 0 = they are an error
   void Add(CLI::App& command);
-  absl::StatusOr<Graph> Load(ImportReport* report) const;
+  // `train` as TrainingInput has it.
+  absl::StatusOr<Graph> Load(ImportReport* report,
+                             const std::vector<std::string>& train = {}) const;
 };
 
 struct MachineInput {
@@ -40,7 +44,9 @@ struct TrainingInput {
   double lr = 1e-3;
   std::vector<std::string> freeze, train;
   void Add(CLI::App& command);
-  absl::StatusOr<TrainingOptions> Options(const Machine& machine) const;
+  // To freeze what the import has not made trainable in the first place is no error.
+  absl::StatusOr<TrainingOptions> Options(const Machine& machine, const Graph& forward,
+                                          const ImportReport& report) const;
 };
 
 // "72 GiB", "512M", "1e9": bytes.

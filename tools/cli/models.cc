@@ -16,6 +16,8 @@
 namespace tandem::cli {
 namespace {
 
+constexpr int64_t kShownDim = 128;  // what `show` takes a symbolic dim for; the notes say so
+
 int List(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const ZooEntry& e : ZooEntries()) {
@@ -87,6 +89,7 @@ void AddModels(CLI::App& app, Chosen& chosen) {
   models->require_subcommand(1);
   auto json = std::make_shared<bool>(false);
   auto input = std::make_shared<ModelInput>();
+  input->default_dim = kShownDim;
   CLI::App* list = models->add_subcommand("list", "The zoo.\nExample: tandem models list");
   list->add_flag("--json", *json, "Prints JSON");
   list->callback([json, &chosen] { chosen.body = [json] { return List(*json); }; });

@@ -89,10 +89,10 @@ int Run(const Arguments& a) {
     if (absl::Status s = CreateDirectory(a.out); !s.ok()) return Fail(s);
   }
   ImportReport report;
-  absl::StatusOr<Graph> forward = a.model.Load(&report);
+  absl::StatusOr<Graph> forward = a.model.Load(&report, a.training.train);
   if (!forward.ok()) return Fail(forward.status());
   OptimizeOptions options;
-  absl::StatusOr<TrainingOptions> training = a.training.Options(*machine);
+  absl::StatusOr<TrainingOptions> training = a.training.Options(*machine, *forward, report);
   if (!training.ok()) return Fail(training.status());
   options.training = *training;
   options.serve = a.mode == "serve";
