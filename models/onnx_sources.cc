@@ -12,100 +12,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/onnx_readers.h"
 
 namespace tandem {
 namespace {
-
-size_t WideDims(const Dims& dims) {
-  size_t wide = 0;
-  for (int64_t extent : dims) wide += extent > 1 ? 1 : 0;
-  return wide;
-}
-
-// Nodes that read a value: (node, operand).
-using Readers = std::map<std::string, std::vector<std::pair<int, int>>>;
-
-Readers ReadersOf(const onnx::GraphProto& graph) {
-  Readers readers;
-  for (int n = 0; n < graph.node_size(); ++n) {
-    for (int i = 0; i < graph.node(n).input_size(); ++i) {
-      readers[graph.node(n).input(i)].emplace_back(n, i);
-    }
-  }
-  return readers;
-}
-
-// Everything computed from the value ends in sines and cosines.
-bool LeadsToRotation(const onnx::GraphProto& graph, const Readers& readers,
-                     const std::string& value, int depth, std::set<std::string>* seen) {
-  static const std::vector<std::string> kThrough = {
-      "Mul",    "Concat",   "Unsqueeze", "Cast",     "MatMul", "Transpose", "Reshape",
-      "Expand", "Identity", "Squeeze",   "CastLike", "Einsum", "Slice",     "Tile"};
-  const auto it = readers.find(value);
-  if (it == readers.end() || depth > 12) return false;
-  if (!seen->insert(value).second) return true;  // looked at on the way here
-  for (const auto& [n, operand] : it->second) {
-    const onnx::NodeProto& node = graph.node(n);
-    if (node.op_type() == "Cos" || node.op_type() == "Sin" || node.op_type() == "Shape") continue;
-    if (std::find(kThrough.begin(), kThrough.end(), node.op_type()) == kThrough.end()) return false;
-    if (node.output_size() == 0) return false;
-    if (!LeadsToRotation(graph, readers, node.output(0), depth + 1, seen)) return false;
-  }
-  return true;
-}
-
-// Every reader needs the values themselves: scales, bounds, paddings.
-bool IsSetting(const onnx::GraphProto& graph, const Readers& readers, const std::string& value) {
-  static const std::set<std::string> kSettled = {"Resize", "Upsample", "Clip", "Pad", "OneHot"};
-  const auto it = readers.find(value);
-  return it != readers.end() &&
-         std::all_of(it->second.begin(), it->second.end(), [&](const std::pair<int, int>& reader) {
-           const std::string& op = graph.node(reader.first).op_type();
-           return op == "Range" || (reader.second > 0 && kSettled.count(op) != 0);
-         });
-}
-
-bool OnlyReadBy(const onnx::GraphProto& graph, const Readers& readers, const std::string& value,
-                const std::vector<std::string>& ops) {
-  const auto it = readers.find(value);
-  if (it == readers.end()) return false;
-  for (const auto& [n, operand] : it->second) {
-    if (std::find(ops.begin(), ops.end(), graph.node(n).op_type()) == ops.end()) return false;
-  }
-  return true;
-}
-
-// How often matrices are read where whole layers are applied several times, by the same operator
-// each time; copies with the same bytes count as one matrix. Vectors that are read as often belong
-// to those layers.
-std::set<size_t> SharedLayers(const onnx::GraphProto& graph, const Readers& readers) {
-  static const std::set<std::string> kLayers = {"MatMul", "Gemm", "Transpose", "Conv"};
-  std::map<std::pair<std::string, size_t>, size_t> places;  // of an operator that reads some bytes
-  for (const onnx::TensorProto& tensor : graph.initializer()) {
-    const auto it = readers.find(tensor.name());
-    const Dims dims(tensor.dims().begin(), tensor.dims().end());
-    if (it == readers.end() || WideDims(dims) < 2) continue;
-    const std::string& raw = tensor.raw_data();
-    const bool varies = raw.size() > 8 && raw.compare(0, raw.size() - 8, raw, 8) != 0;
-    const auto& [first, operand] = it->second[0];
-    const std::string& op = graph.node(first).op_type();
-    const bool same = std::all_of(it->second.begin(), it->second.end(), [&](const auto& reader) {
-      return graph.node(reader.first).op_type() == op && reader.second == operand;
-    });
-    if (!same || kLayers.count(op) == 0) continue;
-    const std::string shape = absl::StrCat(op, " ", absl::StrJoin(dims, ","));
-    if (varies) {
-      places[{shape, std::hash<std::string>()(raw)}] += it->second.size();
-    } else {
-      places[{absl::StrCat(shape, " ", tensor.name()), 0}] = it->second.size();
-    }
-  }
-  std::set<size_t> counts;
-  for (const auto& [matrix, count] : places) {
-    if (count > 1) counts.insert(count);
-  }
-  return counts;
-}
 
 // Names that exporters make up; a person's have dots ("layer.0.bias").
 bool ExporterMade(const std::string& name) {
@@ -152,11 +62,15 @@ bool AllEqual(const std::vector<double>& values) {
 }
 
 // Float initialisers of rank >= 1 that are not parameters of the model, and why.
-std::string KnownReason(const OnnxTensor& tensor, bool rotation, bool setting) {
+std::string KnownReason(const OnnxTensor& tensor, bool rotation, bool setting, bool neutral) {
   if (tensor.shape.empty()) return "a scalar";
   if (!tensor.known) return "";
   if (tensor.values.empty()) return "empty";
   if (tensor.values.size() == 1 && ExporterMade(tensor.name)) return "a number";
+  if (neutral && ExporterMade(tensor.name) && AllEqual(tensor.values) &&
+      (tensor.values[0] == 0 || tensor.values[0] == 1)) {
+    return "the neutral scale or shift of a group normalisation taken apart";
+  }
   if (setting) return "a setting of an operator";
   if (rotation) return "leads to sines and cosines only";
   for (double value : tensor.values) {
@@ -214,7 +128,9 @@ class InitializerReader {
       const bool asked = Matches(train_, tensor.name);
       const bool rotation = !asked && LeadsToRotation(graph_, readers_, tensor.name, 0, &seen);
       const std::string reason =
-          asked ? "" : KnownReason(tensor, rotation, IsSetting(graph_, readers_, tensor.name));
+          asked ? ""
+                : KnownReason(tensor, rotation, IsSetting(graph_, readers_, tensor.name),
+                              OnlyReadBy(graph_, readers_, tensor.name, {"InstanceNormalization"}));
       if (!reason.empty()) {
         value = Dense(tensor);
         if (!tensor.shape.empty() && tensor.values.size() > 1) {

@@ -168,7 +168,8 @@ TEST_CASE("vectors of layers that are applied several times are one parameter") 
   std::string at = "x";
   for (const std::string round : {"0", "1"}) {
     m.Node("MatMul", {at, "layer.weight" + round}, {"h" + round});
-    m.Node("Add", {"h" + round, "layer.bias"}, {"y" + round});
+    m.Node("Identity", {"layer.bias"}, {"bias" + round});
+    m.Node("Add", {"h" + round, round == "0" ? "layer.bias" : "bias1"}, {"y" + round});
     at = "y" + round;
   }
   for (const std::string round : {"2", "3", "4"}) {
@@ -217,6 +218,18 @@ TEST_CASE("sequences grow and are stacked") {
   const HostTensor y = Evaluate(Import(m), {{2}, {3, 4}});
   CHECK(y.shape == Dims{2, 2});
   CHECK(y.data == Values{-3, -4, 3, 4});
+}
+
+TEST_CASE("the neutral scale of a normalisation taken apart is no parameter") {
+  OnnxModelBuilder m;
+  m.Input("x", {"2", "2", "4"});
+  m.Floats("val_8", {2}, {1, 1});
+  m.Floats("norm.bias", {2}, {0, 0});
+  m.Node("InstanceNormalization", {"x", "val_8", "norm.bias"}, {"y"});
+  m.Output("y");
+  CHECK(Parameters(Import(m)) == 1);
+  m.model().mutable_graph()->mutable_initializer(0)->set_float_data(1, 0.5F);
+  CHECK(Parameters(Import(m)) == 2);
 }
 
 TEST_CASE("what is asked for is trained, whatever its values look like") {
