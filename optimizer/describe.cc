@@ -88,6 +88,27 @@ std::vector<std::string> DescribeStrategy(const Graph& graph, const Strategy& st
   return lines;
 }
 
+std::string DescribeCollectives(const Program& program) {
+  struct Count {
+    int64_t collectives = 0, values = 0;
+  };
+  std::map<std::string, Count> counts;
+  for (const Instruction& code : program.instructions) {
+    if (code.kind != InstructionKind::kCollective) continue;
+    Count& count = counts[StepKindName(code.step)];
+    ++count.collectives;
+    count.values += static_cast<int64_t>(code.outputs.size());
+  }
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : counts) {
+    parts.push_back(absl::StrCat(count.collectives, " ", kind));
+    if (count.values > count.collectives) {
+      absl::StrAppend(&parts.back(), " (", count.values, " values)");
+    }
+  }
+  return parts.empty() ? "" : absl::StrCat("collectives: ", absl::StrJoin(parts, ", "));
+}
+
 std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy) {
   std::vector<std::string> notes;
   for (size_t a = 0; a < strategy.mesh.axes.size(); ++a) {

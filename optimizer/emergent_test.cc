@@ -96,6 +96,10 @@ TEST_CASE("optimizer state sharded over data-parallel devices") {
   // Each of those weights' gradients is scattered, each weight gathered.
   CHECK(CollectivesOn(r, StepKind::kReduceScatter, Phase::kBackward) >= moments / 2);
   CHECK(CollectivesOn(r, StepKind::kAllGather, Phase::kForward) >= moments / 4);
+  CHECK(std::any_of(r.strategy_lines.begin(), r.strategy_lines.end(), [](const std::string& line) {
+    return line.find("collectives: ") == 0 && line.find("reduce-scatter") != std::string::npos &&
+           line.find("values)") != std::string::npos;
+  }));
 }
 
 }  // namespace

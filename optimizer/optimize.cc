@@ -410,6 +410,8 @@ class Search {
                                       out.best.objective_seconds)
                   : 0;
     out.strategy_lines = DescribeStrategy(out.best.pcg, out.best.strategy);
+    const std::string collectives = DescribeCollectives(out.best.program);
+    if (!collectives.empty()) out.strategy_lines.push_back(collectives);
     out.notes = Limits(out.best.pcg, out.best.strategy);
     const int64_t batch = forward_.batch, n = machine_.devices;
     if (batch > 0 && batch % n != 0) {
