@@ -108,7 +108,8 @@ class Search {
     if (absl::Status s = AddForm(normal->graph, normal->applications); !s.ok()) return s;
     for (const ProvedRuleSet::Entry& entry : rules_.entries()) {
       if (entry.rule.use != RuleUse::kAlternative) continue;
-      absl::StatusOr<RewriteResult> other = ApplyEverywhere(normal->graph, entry);
+      absl::StatusOr<RewriteResult> other =
+          ApplyEverywhere(normal->graph, entry, rules_.commutative());
       if (!other.ok()) return other.status();
       if (other->applications.empty()) continue;
       std::vector<RuleApplication> rules = normal->applications;

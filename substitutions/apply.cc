@@ -116,11 +116,12 @@ absl::StatusOr<AttrValue> TargetAttribute(const RuleAttr& attr, const Match& mat
 // Copies a graph node by node, with some regions replaced.
 class Rewriter {
  public:
-  Rewriter(const Graph& before, const ProvedRuleSet::Entry& entry)
-      : before_(before), entry_(entry), map_(before.tensors.size()) {}
+  Rewriter(const Graph& before, const ProvedRuleSet::Entry& entry,
+           const std::set<std::string>& commutative)
+      : before_(before), entry_(entry), commutative_(commutative), map_(before.tensors.size()) {}
 
   absl::StatusOr<RewriteResult> Run() {
-    Choose(FindMatches(before_, entry_.rule));
+    Choose(FindMatches(before_, entry_.rule, commutative_));
     Graph& g = result_.graph;
     g.name = before_.name;
     g.operators = before_.operators;
@@ -285,6 +286,7 @@ class Rewriter {
 
   const Graph& before_;
   const ProvedRuleSet::Entry& entry_;
+  const std::set<std::string>& commutative_;
   std::vector<TensorId> map_;
   std::vector<Match> chosen_;
   std::map<size_t, size_t> at_;  // node index -> chosen match emitted there
@@ -296,9 +298,9 @@ class Rewriter {
 
 }  // namespace
 
-absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph,
-                                              const ProvedRuleSet::Entry& entry) {
-  return Rewriter(graph, entry).Run();
+absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph, const ProvedRuleSet::Entry& entry,
+                                              const std::set<std::string>& commutative) {
+  return Rewriter(graph, entry, commutative).Run();
 }
 
 absl::StatusOr<RewriteResult> Normalize(const Graph& graph, const ProvedRuleSet& rules,
@@ -309,7 +311,7 @@ absl::StatusOr<RewriteResult> Normalize(const Graph& graph, const ProvedRuleSet&
     bool fired = false;
     for (const ProvedRuleSet::Entry& entry : rules.entries()) {
       if (entry.rule.use != RuleUse::kNormalize) continue;
-      absl::StatusOr<RewriteResult> step = ApplyEverywhere(all.graph, entry);
+      absl::StatusOr<RewriteResult> step = ApplyEverywhere(all.graph, entry, rules.commutative());
       if (!step.ok()) return step.status();
       if (step->applications.empty()) continue;
       fired = true;

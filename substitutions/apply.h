@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,14 @@ class ProvedRuleSet {
 
   ProvedRuleSet() = default;
   ProvedRuleSet(std::vector<Entry> entries, RowProved row_proved)
-      : entries_(std::move(entries)), row_proved_(std::move(row_proved)) {}
+      : entries_(std::move(entries)), row_proved_(std::move(row_proved)) {
+    for (const Entry& e : entries_) {
+      if (e.rule.use == RuleUse::kCommutative) commutative_.insert(e.rule.source[0].op);
+    }
+  }
   const std::vector<Entry>& entries() const { return entries_; }
+  // Operators whose two inputs a proved rule exchanges.
+  const std::set<std::string>& commutative() const { return commutative_; }
   // Row 0, "replicate", needs no proof: every device runs the operator itself.
   bool IsProved(const OpInstance& instance, const SplitRow& row) const {
     return row_proved_ && row_proved_(instance, row);
@@ -38,6 +45,7 @@ class ProvedRuleSet {
 
  private:
   std::vector<Entry> entries_;
+  std::set<std::string> commutative_;
   RowProved row_proved_;
 };
 
@@ -50,9 +58,10 @@ struct Match {
   std::map<std::string, AttrValue> variables;
 };
 
-// Matches in topological order of their last node. Commutative operators (add, mul, maximum,
-// minimum) match in either order, which the rule set's own proofs of commutation justify.
-std::vector<Match> FindMatches(const Graph& graph, const Rule& rule);
+// Matches in topological order of their last node. Operators in `commutative` match with their two
+// inputs in either order.
+std::vector<Match> FindMatches(const Graph& graph, const Rule& rule,
+                               const std::set<std::string>& commutative);
 
 struct RewriteResult {
   Graph graph;
@@ -62,8 +71,8 @@ struct RewriteResult {
 // Rewrites all non-overlapping matches of one rule. Tensors that keep their meaning keep their name
 // (outputs of the rule, everything outside); new inner tensors get fresh names. Nodes that nothing
 // needs any more are removed.
-absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph,
-                                              const ProvedRuleSet::Entry& entry);
+absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph, const ProvedRuleSet::Entry& entry,
+                                              const std::set<std::string>& commutative);
 
 // Applies all kNormalize rules, in order, again and again until none fires. Terminates: at most
 // `max_passes`.

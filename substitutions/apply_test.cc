@@ -75,6 +75,26 @@ TEST_CASE("RMS norm, SwiGLU and a linear layer are put together") {
   REQUIRE(result->applications.size() == 4);
 }
 
+TEST_CASE("inputs are exchanged only where a rule for it is proved") {
+  Graph g = Empty();
+  const TensorId x = Source(g, "x", {2, 8});
+  const TensorId s = Add(g, "s", "sigmoid", {x});
+  g.outputs = {Add(g, "y", "mul", {s, x})};  // the rule says mul(x, s)
+  std::vector<ProvedRuleSet::Entry> silu, all;
+  for (const Rule& rule : BuiltinRules()) {
+    if (rule.use == RuleUse::kNormalize) silu.push_back({rule, "test"});
+    all.push_back({rule, "test"});
+  }
+  const auto without = Normalize(g, ProvedRuleSet(silu, nullptr));
+  const auto with = Normalize(g, ProvedRuleSet(all, nullptr));
+  REQUIRE(without.ok());
+  REQUIRE(with.ok());
+  CHECK(Ops(without->graph) == std::vector<std::string>{"sigmoid", "mul"});
+  CHECK(Ops(with->graph) == std::vector<std::string>{"silu"});
+  CHECK(ProvedRuleSet(all, nullptr).commutative() ==
+        std::set<std::string>{"add", "maximum", "minimum", "mul"});
+}
+
 TEST_CASE("near misses do not fire") {
   Graph g = Empty();
   const TensorId x = Source(g, "x", {2, 8});
@@ -132,7 +152,7 @@ TEST_CASE("three projections of one input merge, an inner result that is read el
     if (rule.name == "merge_matmul_3") merge = &rule;
   }
   REQUIRE(merge != nullptr);
-  const auto result = ApplyEverywhere(g, {*merge, "test"});
+  const auto result = ApplyEverywhere(g, {*merge, "test"}, {});
   if (!result.ok()) FAIL(result.status().message());
   CHECK(Ops(result->graph) ==
         std::vector<std::string>{"concat3", "matmul", "slice", "slice", "slice"});

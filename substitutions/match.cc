@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
@@ -10,13 +9,6 @@
 namespace tandem {
 namespace {
 
-// Operators whose two inputs may be exchanged. A rule set that relies on it carries the proofs.
-constexpr std::array<absl::string_view, 4> kCommutative = {"add", "mul", "maximum", "minimum"};
-
-bool Commutative(absl::string_view op) {
-  return std::find(kCommutative.begin(), kCommutative.end(), op) != kCommutative.end();
-}
-
 std::optional<double> AsNumber(const AttrValue& value) {
   if (const int64_t* i = std::get_if<int64_t>(&value)) return static_cast<double>(*i);
   if (const double* d = std::get_if<double>(&value)) return *d;
@@ -25,7 +17,8 @@ std::optional<double> AsNumber(const AttrValue& value) {
 
 class Matcher {
  public:
-  Matcher(const Graph& graph, const Rule& rule) : graph_(graph), rule_(rule) {
+  Matcher(const Graph& graph, const Rule& rule, const std::set<std::string>& commutative)
+      : graph_(graph), rule_(rule), commutative_(commutative) {
     readers_ = graph.Readers();
   }
 
@@ -78,7 +71,7 @@ class Matcher {
       auto [it, fresh] = base.tensors.emplace(statement.outputs[k], node.outputs[k]);
       if (!fresh && it->second != node.outputs[k]) return;
     }
-    const bool swappable = Commutative(node.op) && node.inputs.size() == 2;
+    const bool swappable = commutative_.count(node.op) > 0 && node.inputs.size() == 2;
     for (bool swapped : {false, true}) {
       if (swapped && (!swappable || node.inputs[0] == node.inputs[1])) break;
       State next = base;
@@ -258,13 +251,15 @@ class Matcher {
 
   const Graph& graph_;
   const Rule& rule_;
+  const std::set<std::string>& commutative_;
   std::vector<std::vector<NodeId>> readers_;
 };
 
 }  // namespace
 
-std::vector<Match> FindMatches(const Graph& graph, const Rule& rule) {
-  return Matcher(graph, rule).All();
+std::vector<Match> FindMatches(const Graph& graph, const Rule& rule,
+                               const std::set<std::string>& commutative) {
+  return Matcher(graph, rule, commutative).All();
 }
 
 }  // namespace tandem

@@ -65,8 +65,11 @@ struct RuleStatement {
 
 enum class RuleOrigin : uint8_t { kWritten, kGenerated };
 // What the optimizer does with it: apply always (puts together what exporters take apart, and can
-// only save work), or keep as an alternative form to be chosen by cost.
-enum class RuleUse : uint8_t { kNormalize, kAlternative };
+// only save work), keep as an alternative form to be chosen by cost, or match the operator's two
+// inputs in either order (`commutative`; the rule says no more than op(x, y) = op(y, x)).
+enum class RuleUse : uint8_t { kNormalize, kAlternative, kCommutative };
+// The word a rule of this use begins with.
+const char* RuleUseWord(RuleUse use);
 
 struct Rule {
   std::string name;

@@ -238,8 +238,11 @@ class Parser {
     rule.source_text = absl::StrCat(file_, ":", Peek().line);
     if (Take("alternative")) {
       rule.use = RuleUse::kAlternative;
+    } else if (Take("commutative")) {
+      rule.use = RuleUse::kCommutative;
     } else if (!Take("rule")) {
-      return Error(absl::StrCat("expected 'rule' or 'alternative', found '", Peek().text, "'"));
+      return Error(absl::StrCat("expected 'rule', 'alternative' or 'commutative', found '",
+                                Peek().text, "'"));
     }
     if (absl::Status s = Name(rule.name); !s.ok()) return s;
     if (Peek().quoted) rule.reason = Next().text;
@@ -277,7 +280,20 @@ class Parser {
       return Error(
           absl::StrCat("rule ", rule.name, " has no output: name the same tensor on both sides"));
     }
+    if (rule.use == RuleUse::kCommutative && !ExchangesInputs(rule)) {
+      return Error(absl::StrCat("rule ", rule.name, " is commutative and has to say op(x, y) = ",
+                                "op(y, x), with one statement on each side"));
+    }
     return absl::OkStatus();
+  }
+
+  static bool ExchangesInputs(const Rule& rule) {
+    if (rule.source.size() != 1 || rule.target.size() != 1) return false;
+    const RuleStatement& a = rule.source[0];
+    const RuleStatement& b = rule.target[0];
+    return a.op == b.op && a.outputs == b.outputs && a.inputs.size() == 2 && b.inputs.size() == 2 &&
+           a.inputs[0] == b.inputs[1] && a.inputs[1] == b.inputs[0] && a.inputs[0] != a.inputs[1] &&
+           a.attributes.empty() && b.attributes.empty();
   }
 
   std::vector<Token> tokens_;
@@ -336,9 +352,21 @@ absl::StatusOr<std::vector<Rule>> ParseRules(absl::string_view text, absl::strin
   return Parser(*std::move(tokens), file).All();
 }
 
+const char* RuleUseWord(RuleUse use) {
+  switch (use) {
+    case RuleUse::kNormalize:
+      return "rule";
+    case RuleUse::kAlternative:
+      return "alternative";
+    case RuleUse::kCommutative:
+      return "commutative";
+  }
+  return "rule";
+}
+
 std::string PrintRule(const Rule& rule) {
-  std::string out = absl::StrCat(rule.use == RuleUse::kAlternative ? "alternative " : "rule ",
-                                 rule.name, " \"", rule.reason, "\" {\n");
+  std::string out =
+      absl::StrCat(RuleUseWord(rule.use), " ", rule.name, " \"", rule.reason, "\" {\n");
   std::vector<std::string> given;
   for (const RuleInput& input : rule.inputs) {
     given.push_back(absl::StrCat(input.name, DimsText(input.dims), input.integer ? ": int" : ""));

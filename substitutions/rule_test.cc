@@ -129,6 +129,11 @@ TEST_CASE("wrong rule texts are refused with file and line") {
              Catch::Contains("defined twice"));
   CHECK_THAT(Failure("rule a \"open"), Catch::Contains("not closed"));
   CHECK_THAT(Failure("rewrite a {}"), Catch::Contains("expected 'rule'"));
+  CHECK_THAT(Failure("commutative a { given x[n], y[n] source { z = sub(x, y) } target { z = "
+                     "sub(x, y) } }"),
+             Catch::Contains("op(y, x)"));
+  CHECK_THAT(Failure("commutative a { given x[n] source { z = relu(x) } target { z = relu(x) } }"),
+             Catch::Contains("op(y, x)"));
   CHECK_THAT(Failure("rule a { given x[n] source { y = t(x; perm = swap(0, 1)) } target { y = "
                      "relu(x) } }"),
              Catch::Contains("from the end"));

@@ -31,6 +31,7 @@ sys.exit("missing " + ", ".join(missing) if missing else 0)' "$@" || fail "keys 
 # The journeys.
 expect 0 "Tandem" optimize mlp-tiny --machine cpu --devices 4 --out plan
 expect 0 "proved" verify plan
+expect 0 "proved: " optimize mlp-tiny --machine cpu --devices 2 --quiet
 expect 0 "equal to the serial model" run plan --ranks 4 --steps 3 --check
 expect 0 "step" simulate plan
 expect 0 "strategy" explain plan
@@ -40,12 +41,27 @@ expect 0 "resnet50" models list
 expect 0 "parameters" models show mlp-tiny
 expect 0 "attention_masked" rules list
 expect 0 "0 unknown" rules verify
-for file in plan.pb summary.json report.html trace.json; do [[ -s plan/$file ]] || fail "plan/$file is missing"; done
+expect 0 "as the stored certificate says" rules show attention_masked
+expect 0 "rules and" rules certify --out certificates
+expect 0 "holds exactly these" rules certify --check certificates
+sed 's/name: "scale_twice"/name: "scale_once"/' certificates > changed
+expect 2 "changed after the proofs" rules certify --check changed
+for file in plan.pb summary.json report.html trace.json certificates.textproto; do [[ -s plan/$file ]] || fail "plan/$file is missing"; done
 
 # Names that scripts rely on.
 keys models show mlp-tiny -- nodes parameters trainable_parameters parameter_bytes forward_flops inputs outputs unsupported
 keys optimize mlp-tiny --machine dgx-a100 --devices 2 --out gpu -- devices step_seconds mfu peak_bytes search_seconds \
-  search_steps objective_seconds objective_bound_seconds gap baselines strategy rules
+  search_steps objective_seconds objective_bound_seconds gap baselines strategy rules verification
+keys explain plan -- rules verification certificates
+grep -q '"verdict": "proved"' plan/summary.json || fail "summary.json does not say that the plan is proved"
+grep -q 'kind: ROW' plan/certificates.textproto || fail "no row's certificate in the plan"
+grep -q 'kind: RULE' plan/certificates.textproto || fail "no rule's certificate in the plan"
+sed 's/kind: ROW/kind: RULE/' plan/certificates.textproto > kept && cp plan/certificates.textproto safe
+cp kept plan/certificates.textproto
+expect 2 "certificates.textproto" explain plan
+cp safe plan/certificates.textproto
+expect 0 "Tandem" optimize mlp-tiny --machine cpu --devices 2 --no-verify --out unverified
+expect 0 "not verified" explain unverified
 keys verify plan -- verdict obligations seconds failures
 keys run plan --steps 1 --check -- ranks steps losses max_abs_difference_from_serial step_seconds peak_bytes
 keys simulate plan -- step_seconds peak_bytes breakdown
@@ -53,6 +69,8 @@ keys rules verify -- proved refuted unknown seconds rules
 
 # Twice the same plan, byte for byte.
 expect 0 "Tandem" optimize mlp-tiny --machine dgx-a100 --devices 2 --out again
+cmp -s gpu/certificates.textproto again/certificates.textproto || fail "other certificates"
+cmp -s gpu/summary.json again/summary.json || fail "another summary"
 cmp -s gpu/plan.pb again/plan.pb || fail "the same command gave another plan"
 
 # A user's operator, known to nothing built in, goes through everything.

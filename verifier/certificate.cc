@@ -16,16 +16,19 @@ const char kProverVersion[] = "tandem-prover 1";
 namespace {
 
 constexpr char kHeader[] = "tandem certificate";
-constexpr char kMeaning[] = "floats are reals; 1/0 = 0; all sizes and degrees are >= 1";
 
-std::string HashOf(const Certificate& c) {
+}  // namespace
+
+std::string ContentHash(const Certificate& c) {
   std::string bytes = absl::StrCat(c.prover, "\n");
   for (const std::string& f : c.facts) absl::StrAppend(&bytes, "fact ", f, "\n");
   for (const std::string& a : c.assumptions) absl::StrAppend(&bytes, "assume ", a, "\n");
-  return StableHash(bytes + c.subject);
+  return StableHash(absl::StrCat(bytes, "subject\n", c.subject));
 }
 
-}  // namespace
+std::string StatementHash(const std::string& subject) {
+  return StableHash(absl::StrCat(kProverVersion, "\n", subject));
+}
 
 std::string StableHash(const std::string& bytes) {
   // FNV-1a, then a finalising mix; 64 bits.
@@ -42,12 +45,12 @@ std::string StableHash(const std::string& bytes) {
 void Seal(Certificate& c) {
   c.prover = kProverVersion;
   c.solver = absl::StrCat("Z3 ", prover::Z3Version());
-  c.hash = HashOf(c);
+  c.hash = ContentHash(c);
 }
 
 std::string ToText(const Certificate& c) {
   std::string text = absl::StrCat(kHeader, "\nhash: ", c.hash, "\nprover: ", c.prover,
-                                  "\nsolver: ", c.solver, "\nmeaning: ", kMeaning, "\n");
+                                  "\nsolver: ", c.solver, "\nmeaning: ", kCertificateMeaning, "\n");
   for (const std::string& f : c.facts) absl::StrAppend(&text, "fact: ", f, "\n");
   for (const std::string& a : c.assumptions) absl::StrAppend(&text, "assume: ", a, "\n");
   absl::StrAppend(&text, "queries: ", c.queries, "\nsubject:\n", c.subject);
@@ -88,9 +91,9 @@ absl::StatusOr<Certificate> CertificateFromText(const std::string& text) {
         return absl::InvalidArgumentError(absl::StrCat("certificate: queries '", value, "'"));
       }
     } else if (key == "meaning") {
-      if (value != kMeaning) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("certificate: it means '", value, "', this prover '", kMeaning, "'"));
+      if (value != kCertificateMeaning) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "certificate: it means '", value, "', this prover '", kCertificateMeaning, "'"));
       }
     } else {
       return absl::InvalidArgumentError(absl::StrCat("certificate: unknown key '", key, "'"));
@@ -100,9 +103,9 @@ absl::StatusOr<Certificate> CertificateFromText(const std::string& text) {
     return absl::FailedPreconditionError(absl::StrCat("certificate by '", c.prover, "', this is '",
                                                       kProverVersion, "': prove again"));
   }
-  if (c.hash != HashOf(c)) {
+  if (c.hash != ContentHash(c)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("certificate: hash ", c.hash, " does not match its content ", HashOf(c)));
+        absl::StrCat("certificate: hash ", c.hash, " does not match its content ", ContentHash(c)));
   }
   return c;
 }

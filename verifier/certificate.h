@@ -25,6 +25,14 @@ struct Certificate {
 // believed.
 extern const char kProverVersion[];
 
+// What every proof means.
+inline constexpr char kCertificateMeaning[] =
+    "floats are reals; 1/0 = 0; all sizes and degrees are >= 1";
+
+// Of version, statement, facts and assumptions; and of version and statement alone.
+std::string ContentHash(const Certificate& certificate);
+std::string StatementHash(const std::string& subject);
+
 // Fills hash, prover and solver.
 void Seal(Certificate& certificate);
 

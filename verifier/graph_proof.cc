@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "verifier/equality_proof.h"
 #include "verifier/statement.h"
 
@@ -102,9 +103,9 @@ std::string Key(const Graph& source, const Graph& target) {
         for (int64_t f : dim) absl::StrAppend(&key, f, " ");
         absl::StrAppend(&key, ",");
       }
-      absl::StrAppend(&key, "]");
+      absl::StrAppend(&key, "]", std::string(1, ElementLetter(t.dtype)));
       if (t.role == TensorRole::kConstant) {
-        for (double v : t.values) absl::StrAppend(&key, v, " ");
+        for (double v : t.values) absl::StrAppendFormat(&key, "%a ", v);
       }
       ref[static_cast<int32_t>(i)] = absl::StrCat("L", number);
     }
@@ -116,6 +117,7 @@ std::string Key(const Graph& source, const Graph& target) {
       absl::StrAppend(&key, ")");
       for (size_t k = 0; k < node.outputs.size(); ++k) {
         ref[node.outputs[k].value] = absl::StrCat("N", n, ".", k);
+        key += ElementLetter(g->tensor(node.outputs[k]).dtype);
       }
     }
     absl::StrAppend(&key, "=>", ref[g->outputs[0].value], "|");
@@ -185,6 +187,7 @@ class Prover {
   void Source(const Tensor& now, const Tensor& was) {
     ++out_.claims;
     if (was.producer.valid() || was.role != now.role ||
+        ElementLetter(was.dtype) != ElementLetter(now.dtype) ||
         PlainShape(was.shape) != PlainShape(now.shape) || was.values != now.values) {
       Fail(now.name, true, "is another tensor than the imported graph's of that name");
     }
@@ -194,7 +197,8 @@ class Prover {
   bool Same(TensorId now, TensorId was) const {
     const Tensor& a = rewritten_.tensor(now);
     const Tensor& b = original_.tensor(was);
-    if (!a.producer.valid() || !b.producer.valid() || a.producer_output != b.producer_output) {
+    if (!a.producer.valid() || !b.producer.valid() || a.producer_output != b.producer_output ||
+        ElementLetter(a.dtype) != ElementLetter(b.dtype)) {
       return false;
     }
     const Node& x = rewritten_.node(a.producer);
@@ -233,6 +237,9 @@ class Prover {
     if (it == verdicts_.end()) {
       ++out_.proofs;
       it = verdicts_.emplace(key, ProveEqual(*s, *t)).first;
+      if (const auto* proved = std::get_if<Proved>(&it->second)) {
+        out_.certificates.Add(CertificateKind::kCut, name, proved->certificate);
+      }
     }
     if (!IsProved(it->second)) Fail(name, IsRefuted(it->second), ToString(it->second));
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pcg/graph.h"
+#include "verifier/certificate_book.h"
 
 namespace tandem {
 
@@ -22,6 +23,7 @@ struct GraphProof {
   int64_t claims = 0;
   int64_t proofs = 0;
   std::vector<GraphProofFailure> failures;
+  CertificateBook certificates;  // of the proofs, one a cut
 };
 
 GraphProof ProveRewrite(const Graph& original, const Graph& rewritten);

@@ -53,6 +53,7 @@ class PlanChecker {
     const GraphProof proof = ProveRewrite(plan_.forward, plan_.rewritten_forward);
     out_.obligations += proof.claims;
     out_.proofs += proof.proofs;
+    out_.certificates.AddAll(proof.certificates);
     for (const GraphProofFailure& f : proof.failures) {
       Note(f.refuted);
       Fail("graph", f.tensor, absl::StrCat("rewritten forward graph: ", f.reason));
@@ -146,6 +147,7 @@ class PlanChecker {
       out_.failures.insert(out_.failures.end(), check.failures.begin(), check.failures.end());
     }
     out_.proofs += prover_.proofs();
+    out_.certificates.AddAll(prover_.Certificates());
   }
 
   void Note(bool refuted) { only_unknown_ = only_unknown_ && !refuted; }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pcg/plan.h"
+#include "verifier/certificate_book.h"
 
 namespace tandem {
 
@@ -35,6 +36,7 @@ struct PlanVerdict {
   int64_t obligations = 0;            // things checked
   int64_t proofs = 0;                 // distinct proofs by the prover
   std::vector<PlanFailure> failures;  // all that were found, in program order
+  CertificateBook certificates;       // of the proofs: cuts of the graph, then rows
 };
 const char* PlanVerdictName(PlanVerdict::Kind kind);
 

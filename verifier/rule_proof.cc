@@ -7,6 +7,18 @@
 
 namespace tandem {
 
+std::string RuleSubject(const Rule& rule, const OperatorLibrary& operators) {
+  std::string subject = PrintRule(rule);
+  std::set<std::string> used;
+  for (const auto* side : {&rule.source, &rule.target}) {
+    for (const RuleStatement& s : *side) used.insert(s.op);
+  }
+  for (const std::string& op : used) {
+    if (const OpSpec* spec = operators.Find(op)) absl::StrAppend(&subject, spec->text, "\n");
+  }
+  return subject;
+}
+
 Verdict ProveRule(const Rule& rule, const OperatorLibrary& operators) {
   auto graphs = GraphsOf(rule, operators);
   if (!graphs.ok()) return Unknown{std::string(graphs.status().message())};
@@ -15,16 +27,7 @@ Verdict ProveRule(const Rule& rule, const OperatorLibrary& operators) {
   for (const auto& [name, at] : graphs->sizes) {
     options.sizes[name] = NamedFactor{at.tensor, at.dim, at.factor};
   }
-  // The rule and every operator it speaks about.
-  options.subject = PrintRule(rule);
-  std::set<std::string> used;
-  for (const auto* side : {&rule.source, &rule.target}) {
-    for (const RuleStatement& s : *side) used.insert(s.op);
-  }
-  for (const std::string& op : used) {
-    if (const OpSpec* spec = operators.Find(op))
-      absl::StrAppend(&options.subject, spec->text, "\n");
-  }
+  options.subject = RuleSubject(rule, operators);
   return ProveEqual(graphs->source, graphs->target, options);
 }
 

@@ -4,11 +4,16 @@
 #ifndef TANDEM_VERIFIER_RULE_PROOF_H_
 #define TANDEM_VERIFIER_RULE_PROOF_H_
 
+#include <string>
+
 #include "pcg/op_parser.h"
 #include "substitutions/rule.h"
 #include "verifier/verdict.h"
 
 namespace tandem {
+
+// The statement of a rule's certificate: its text and the text of every operator in it.
+std::string RuleSubject(const Rule& rule, const OperatorLibrary& operators);
 
 Verdict ProveRule(const Rule& rule, const OperatorLibrary& operators);
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/autodiff.h"
 #include "pcg/op_parser.h"
 
 namespace tandem {
@@ -99,6 +100,28 @@ absl::StatusOr<OpInstance> SampleInstance(const OpSpec& spec) {
   }
   absl::StatusOr<OpInstance> ranked = Instantiate(spec, attributes, shapes);
   return ranked.ok() ? ranked : plain;
+}
+
+absl::StatusOr<std::vector<OpInstance>> GradientInstances(const OpInstance& forward) {
+  std::vector<int> wanted;
+  for (int i = 0; i < forward.num_inputs; ++i) {
+    if (forward.input(i).kind == ElementKind::kFloat) wanted.push_back(i);
+  }
+  std::vector<OpInstance> out;
+  if (wanted.empty()) return out;
+  auto gradients = GradientsOf(forward, wanted);
+  if (!gradients.ok()) return out;
+  for (const GradientOp& g : *gradients) {
+    std::vector<FactoredShape> shapes;
+    for (const GradientOp::Operand& o : g.inputs) {
+      const bool input = o.source == GradientOp::Source::kInput;
+      shapes.push_back(forward.ShapeOf(input ? o.position : forward.num_inputs + o.position));
+    }
+    auto instance = Instantiate(g.spec, g.attributes, shapes);
+    if (!instance.ok()) return instance.status();
+    out.push_back(*std::move(instance));
+  }
+  return out;
 }
 
 OpInstance InstanceOfText(const std::string& text, const std::vector<FactoredShape>& inputs,

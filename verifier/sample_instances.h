@@ -1,5 +1,5 @@
-// Test support: an instance of any operator, with small shapes made up from its signature, so that
-// tests can walk all operators there are.
+// An instance of any operator, with small shapes made up from its signature, so that certificates
+// and tests can walk all operators there are.
 #ifndef TANDEM_VERIFIER_SAMPLE_INSTANCES_H_
 #define TANDEM_VERIFIER_SAMPLE_INSTANCES_H_
 
@@ -14,6 +14,9 @@ namespace tandem {
 
 // Instances of `spec`, with attributes that fit. Error if none can be made up.
 absl::StatusOr<OpInstance> SampleInstance(const OpSpec& spec);
+
+// Of the gradient operators of `forward`, for all its inputs that are floats; none if it has none.
+absl::StatusOr<std::vector<OpInstance>> GradientInstances(const OpInstance& forward);
 
 // The only operator of a text, applied. Aborts the test on errors.
 OpInstance InstanceOfText(const std::string& text, const std::vector<FactoredShape>& inputs,

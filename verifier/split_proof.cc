@@ -274,6 +274,16 @@ std::string SplitStatement(const OpInstance& op, const SplitRow& row) {
   return text + "\n";
 }
 
+std::string RowName(const std::string& split_statement) {
+  const size_t first = split_statement.find('\n');
+  const size_t last = split_statement.rfind("\nsplit ");
+  if (first == std::string::npos || last == std::string::npos) return split_statement;
+  std::string op = split_statement.substr(0, first), row = split_statement.substr(last + 1);
+  if (op.rfind("operator ", 0) == 0) op = op.substr(9);
+  while (!row.empty() && row.back() == '\n') row.pop_back();
+  return absl::StrCat(op, ": ", row);
+}
+
 Verdict ProveSplit(const OpInstance& op, const SplitRow& row) {
   if (auto mismatch = prover::ShapeMismatch(op, row)) {
     Counterexample e;
@@ -311,6 +321,11 @@ const Verdict& SplitProver::Prove(const OpInstance& op, const SplitRow& row) {
     for (const SizeVar& size : op.sizes) absl::StrAppend(&own, size.extent, ",");
     it = verdicts_.find(own);
     if (it != verdicts_.end()) return it->second;
+    if (book_ != nullptr) {
+      if (auto stored = book_->Find(key)) {
+        return verdicts_.emplace(key, Proved{*std::move(stored)}).first->second;
+      }
+    }
     ++proofs_;
     Verdict verdict = ProveSplit(op, row);
     // What was proved for these extents only is remembered for these extents only.
@@ -324,6 +339,17 @@ const Verdict& SplitProver::Prove(const OpInstance& op, const SplitRow& row) {
     it = verdicts_.emplace(general ? key : own, std::move(verdict)).first;
   }
   return it->second;
+}
+
+CertificateBook SplitProver::Certificates() const {
+  CertificateBook book;
+  for (const auto& [key, verdict] : verdicts_) {
+    const auto* proved = std::get_if<Proved>(&verdict);
+    if (proved == nullptr) continue;
+    const Certificate& c = proved->certificate;
+    book.Add(CertificateKind::kRow, RowName(c.subject), c);
+  }
+  return book;
 }
 
 }  // namespace tandem

@@ -19,6 +19,7 @@
 
 #include "pcg/factor_table.h"
 #include "pcg/op_instance.h"
+#include "verifier/certificate_book.h"
 #include "verifier/verdict.h"
 
 namespace tandem {
@@ -28,6 +29,9 @@ namespace tandem {
 // is for all of them. Equal statements are the same theorem.
 std::string SplitStatement(const OpInstance& instance, const SplitRow& row);
 
+// "matmul: split k: split 1, split 0 -> partial sum": what the statement is about, in a line.
+std::string RowName(const std::string& split_statement);
+
 // One proof, nothing remembered. If the row does not hold for all sizes by this prover's means, it
 // is tried for the instance's own extents and all degrees that divide; the certificate says so.
 Verdict ProveSplit(const OpInstance& instance, const SplitRow& row);
@@ -35,10 +39,16 @@ Verdict ProveSplit(const OpInstance& instance, const SplitRow& row);
 // Remembers verdicts by statement (equal operators of equal structure are proved once).
 class SplitProver {
  public:
+  SplitProver() = default;
+  // Believes a book's certificates where they fit the statement.
+  explicit SplitProver(const CertificateBook* book) : book_(book) {}
   const Verdict& Prove(const OpInstance& instance, const SplitRow& row);
+  // Every proof so far, in the order of their statements.
+  CertificateBook Certificates() const;
   int proofs() const { return proofs_; }  // done, not remembered
 
  private:
+  const CertificateBook* book_ = nullptr;
   std::map<std::string, Verdict> verdicts_;
   int proofs_ = 0;
 };

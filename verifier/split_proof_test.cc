@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "pcg/autodiff.h"
 #include "pcg/op_parser.h"
 #include "verifier/sample_instances.h"
 
@@ -54,28 +53,11 @@ TEST_CASE("every row of every built-in operator's factor table is proved") {
   CHECK(rows > 3 * operators);
 }
 
-// Instances of the gradient operators of one operator.
 std::vector<OpInstance> Gradients(const OpInstance& forward) {
-  std::vector<int> wanted;
-  for (int i = 0; i < forward.num_inputs; ++i) {
-    if (forward.input(i).kind == ElementKind::kFloat) wanted.push_back(i);
-  }
-  std::vector<OpInstance> out;
-  if (wanted.empty()) return out;
-  auto gradients = GradientsOf(forward, wanted);
-  if (!gradients.ok()) return out;
-  for (const GradientOp& g : *gradients) {
-    std::vector<FactoredShape> shapes;
-    for (const GradientOp::Operand& o : g.inputs) {
-      bool input = o.source == GradientOp::Source::kInput;
-      shapes.push_back(forward.ShapeOf(input ? o.position : forward.num_inputs + o.position));
-    }
-    auto instance = Instantiate(g.spec, g.attributes, shapes);
-    INFO(g.spec.name << ": " << instance.status().message());
-    REQUIRE(instance.ok());
-    out.push_back(*std::move(instance));
-  }
-  return out;
+  auto instances = GradientInstances(forward);
+  INFO(instances.status().message());
+  REQUIRE(instances.ok());
+  return *std::move(instances);
 }
 
 TEST_CASE("every row of every derived gradient operator is proved") {

@@ -121,6 +121,8 @@ class Writer {
 
 }  // namespace
 
+char ElementLetter(DType dtype) { return IsFloat(dtype) ? 'r' : dtype == DType::kBool ? 'b' : 'i'; }
+
 std::string InstanceStatement(const OpInstance& instance) { return Writer(instance).Text(); }
 
 }  // namespace tandem

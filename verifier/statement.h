@@ -6,11 +6,15 @@
 
 #include <string>
 
+#include "pcg/dtype.h"
 #include "pcg/op_instance.h"
 
 namespace tandem {
 
 std::string InstanceStatement(const OpInstance& instance);
+
+// What values of a type are to the proofs: 'r' reals, 'i' integers, 'b' booleans.
+char ElementLetter(DType dtype);
 
 }  // namespace tandem
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "verifier/statement.h"
 
 namespace tandem {
 
@@ -21,6 +22,7 @@ std::vector<int> ValueNumbers::Of(const Graph& graph) {
       key = absl::StrCat("constant ", absl::StrJoin(PlainShape(t.shape), ","));
       for (double v : t.values) absl::StrAppendFormat(&key, ",%a", v);
     }
+    key += ElementLetter(t.dtype);
     out[i] = Number(key);
   }
   for (const Node& node : graph.nodes) {
@@ -37,6 +39,8 @@ std::vector<int> ValueNumbers::Of(const Graph& graph) {
     }
     absl::StrAppend(&key, "(");
     for (TensorId t : node.inputs) absl::StrAppend(&key, out[t.index()], ",");
+    absl::StrAppend(&key, ")");
+    for (TensorId t : node.outputs) key += ElementLetter(graph.tensor(t).dtype);
     const int base = Number(key);
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       out[node.outputs[k].index()] = Number(absl::StrCat("out ", base, ":", k));

@@ -15,6 +15,9 @@
 
 namespace tandem::cli {
 
+// In a plan's folder: the certificates of all rules, rows and cuts it rests on.
+inline constexpr char kCertificatesFile[] = "certificates.textproto";
+
 inline constexpr int kDone = 0;
 inline constexpr int kNo = 1;
 inline constexpr int kBadInput = 2;

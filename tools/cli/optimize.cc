@@ -17,6 +17,7 @@
 #include "tools/cli/proved_rules.h"
 #include "tools/cli/summary.h"
 #include "tools/report/report.h"
+#include "verifier/plan_proof.h"
 
 namespace tandem::cli {
 namespace {
@@ -42,6 +43,7 @@ struct Arguments {
   int64_t micro_batches = 0;
   int max_axes = 0;
   bool no_baselines = false;
+  bool no_verify = false;
   bool json = false;
   bool quiet = false;
 };
@@ -77,6 +79,39 @@ absl::Status CheckMesh(const std::vector<int64_t>& mesh, const Machine& machine)
                      " has ", machine.devices, "; give extents of that product, or --devices"));
   }
   return absl::OkStatus();
+}
+
+// Proves the plan; the verdict, without times, for summary.json.
+nlohmann::ordered_json Verification(const PlanVerdict& verdict) {
+  return {{"verdict", PlanVerdictName(verdict.kind)},
+          {"obligations", verdict.obligations},
+          {"proofs", verdict.proofs}};
+}
+
+// Each rule that was used, with what its certificate says.
+void AddProofs(const CertificateBook& certificates, const std::vector<RuleApplication>& used,
+               nlohmann::ordered_json& summary) {
+  for (nlohmann::ordered_json& rule : summary["rules"]) {
+    for (const RuleApplication& r : used) {
+      if (r.rule != rule["name"]) continue;
+      const CertificateEntry* e = certificates.FindHash(r.certificate);
+      rule["certificate"] = r.certificate;
+      if (e == nullptr) break;
+      rule["facts"] = e->certificate.facts;
+      rule["queries"] = e->certificate.queries;
+      break;
+    }
+  }
+}
+
+// Certificates of the rules a plan used.
+CertificateBook Used(const CertificateBook& all, const std::vector<RuleApplication>& rules) {
+  CertificateBook used;
+  for (const RuleApplication& r : rules) {
+    const CertificateEntry* e = all.FindHash(r.certificate);
+    if (e != nullptr) used.Add(e->kind, e->name, e->certificate);
+  }
+  return used;
 }
 
 int Run(const Arguments& a) {
@@ -126,15 +161,34 @@ int Run(const Arguments& a) {
 
   nlohmann::ordered_json summary = SummaryJson(*result, *machine, options.training);
   const double search_seconds = Seconds(start);
+  absl::StatusOr<std::string> text = MachineText(a.machine.name);
+  if (!text.ok()) return Fail(text.status());
+  absl::StatusOr<Plan> made = MakePlan(a.model.path, *text, *forward, options, *result);
+  if (!made.ok()) return Fail(made.status());
+  Plan plan = *std::move(made);
+  AddProofs(rules->certificates, plan.rules, summary);
+  PlanVerdict verdict;
+  if (!a.no_verify) {
+    const auto began = std::chrono::steady_clock::now();
+    verdict = VerifyPlan(plan);
+    summary["verification"] = Verification(verdict);
+    if (!a.quiet) {
+      std::cerr << absl::StrFormat("%s: %d obligations, %d distinct proofs, in %.2f s\n",
+                                   PlanVerdictName(verdict.kind), verdict.obligations,
+                                   verdict.proofs, Seconds(began));
+    }
+  }
   if (!a.out.empty()) {
-    absl::StatusOr<std::string> text = MachineText(a.machine.name);
-    if (!text.ok()) return Fail(text.status());
-    absl::StatusOr<Plan> made = MakePlan(a.model.path, *text, *forward, options, *result);
-    if (!made.ok()) return Fail(made.status());
-    Plan plan = *std::move(made);
     // The seconds a search took are not part of what it found: the plan's bytes stay the same.
     plan.summary_json = JsonText(summary);
     if (absl::Status s = WritePlan(plan, a.out); !s.ok()) return Fail(s);
+    CertificateBook certificates = Used(rules->certificates, plan.rules);
+    certificates.AddAll(verdict.certificates);
+    if (absl::Status s = WriteFileAtomically(a.out + "/" + kCertificatesFile,
+                                             certificates.ToText(/*with_subjects=*/true));
+        !s.ok()) {
+      return Fail(s);
+    }
     nlohmann::ordered_json with_time = summary;
     with_time["search_seconds"] = search_seconds;
     if (absl::Status s = WriteReport(plan, *machine, JsonText(with_time), a.out); !s.ok()) {
@@ -148,11 +202,19 @@ int Run(const Arguments& a) {
     std::cout << SummaryTable(*result, *machine, options.training);
     std::cout << absl::StrFormat("found in %.2f s", search_seconds);
     if (!a.out.empty()) {
-      std::cout << "; written to " << a.out << " (plan.pb, summary.json, report.html, trace.json)";
+      std::cout << "; written to " << a.out << " (plan.pb, summary.json, report.html, trace.json, "
+                << kCertificatesFile << ")";
     }
     std::cout << "\n";
+    if (!a.no_verify) {
+      std::cout << absl::StrFormat("%s: %d obligations, %d distinct proofs\n",
+                                   PlanVerdictName(verdict.kind), verdict.obligations,
+                                   verdict.proofs);
+    }
   }
-  return kDone;
+  if (a.no_verify || verdict.kind == PlanVerdict::Kind::kProved) return kDone;
+  std::cerr << "tandem: the plan's own verification is not passed; tandem verify says where\n";
+  return kNo;
 }
 
 }  // namespace
@@ -167,7 +229,9 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
   a->model.Add(*c);
   a->machine.Add(*c, true);
   a->training.Add(*c);
-  c->add_option("--out", a->out, "Folder for plan.pb, summary.json, report.html and trace.json")
+  c->add_option("--out", a->out,
+                "Folder for plan.pb, summary.json, report.html, trace.json and "
+                "certificates.textproto")
       ->check(NotEmpty());
   c->add_option("--mode", a->mode, "What the plan is for")
       ->check(CLI::IsMember({"train", "serve"}))
@@ -185,6 +249,7 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
   c->add_option("--max-axes", a->max_axes, "Most axes of a mesh that the search tries")
       ->check(CLI::Range(1, 3));
   c->add_flag("--no-baselines", a->no_baselines, "Skips the comparison plans");
+  c->add_flag("--no-verify", a->no_verify, "Does not prove the plan (tandem verify does it later)");
   c->add_flag("--json", a->json, "Prints summary.json");
   c->add_flag("--quiet", a->quiet, "No progress");
   c->callback([a, &chosen] { chosen.body = [a] { return Run(*a); }; });

@@ -14,6 +14,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/summary.h"
+#include "verifier/certificate_book.h"
 #include "verifier/plan_proof.h"
 
 namespace tandem::cli {
@@ -38,7 +39,42 @@ bool IsSummary(const Json& summary) {
   for (const Json& seconds : breakdown) {
     if (!seconds.is_number()) return false;
   }
+  const Json verification = summary.value("verification", Json());
+  if (!verification.is_null()) {
+    if (!verification.is_object()) return false;
+    if (!verification.value("verdict", Json()).is_string()) return false;
+    if (!verification.value("obligations", Json()).is_number_integer()) return false;
+  }
   return true;
+}
+
+// What a stored certificate says of a rule's proof; null if there is none.
+Json Proof(const CertificateEntry* entry) {
+  if (entry == nullptr) return nullptr;
+  return {{"prover", entry->certificate.prover},
+          {"solver", entry->certificate.solver},
+          {"queries", entry->certificate.queries},
+          {"facts", entry->certificate.facts},
+          {"assumptions", entry->certificate.assumptions}};
+}
+
+std::string ProofText(const Json& proof) {
+  if (proof.is_null()) return "no certificate of this proof is stored with the plan";
+  std::string facts;
+  for (const Json& f : proof["facts"]) absl::StrAppend(&facts, ", given ", f.get<std::string>());
+  return absl::StrCat("proved from the operators' texts by ", proof["prover"].get<std::string>(),
+                      " with ", proof["queries"].get<int>(), " questions to ",
+                      proof["solver"].get<std::string>(), facts);
+}
+
+Json Counts(const CertificateBook& book) {
+  int rules = 0, rows = 0, cuts = 0;
+  for (const CertificateEntry& e : book.entries()) {
+    rules += e.kind == CertificateKind::kRule;
+    rows += e.kind == CertificateKind::kRow;
+    cuts += e.kind == CertificateKind::kCut;
+  }
+  return {{"rules", rules}, {"rows", rows}, {"cuts", cuts}};
 }
 
 int Explain(const std::string& directory, bool json) {
@@ -56,6 +92,15 @@ int Explain(const std::string& directory, bool json) {
   out["strategy"] = summary.value("strategy", Json::array());
   out["notes"] = summary.value("notes", Json::array());
   out["breakdown"] = summary.value("breakdown", Json::object());
+  CertificateBook certificates;
+  const std::string file = absl::StrCat(directory, "/", kCertificatesFile);
+  if (std::ifstream(file).good()) {
+    absl::StatusOr<std::string> bytes = ReadFile(file);
+    if (!bytes.ok()) return Fail(bytes.status());
+    absl::StatusOr<CertificateBook> book = CertificateBook::FromText(*bytes, file);
+    if (!book.ok()) return Fail(book.status());
+    certificates = *std::move(book);
+  }
   Json rules = Json::array();
   std::map<std::string, Json> by_rule;
   for (const RuleApplication& r : plan->rules) {
@@ -65,7 +110,8 @@ int Explain(const std::string& directory, bool json) {
              {"certificate", r.certificate},
              {"count", 0},
              {"gain_seconds", 0.0},
-             {"where", Json::array()}};
+             {"where", Json::array()},
+             {"proof", Proof(certificates.FindHash(r.certificate))}};
     }
     one["count"] = one["count"].get<int64_t>() + 1;
     one["gain_seconds"] = one["gain_seconds"].get<double>() + r.gain_seconds;
@@ -73,6 +119,8 @@ int Explain(const std::string& directory, bool json) {
   }
   for (auto& [name, one] : by_rule) rules.push_back(one);
   out["rules"] = rules;
+  out["verification"] = summary.value("verification", Json());
+  out["certificates"] = Counts(certificates);
   if (json) {
     std::cout << JsonText(out);
     return kDone;
@@ -84,7 +132,19 @@ int Explain(const std::string& directory, bool json) {
                                  r["name"].get<std::string>(), r["count"].get<int64_t>(),
                                  r["gain_seconds"].get<double>() * 1e3,
                                  r["certificate"].get<std::string>());
+    std::cout << "    " << ProofText(r["proof"]) << "\n";
   }
+  if (out["verification"].is_object()) {
+    std::cout << absl::StrFormat("\nthe plan: %s, %d obligations\n",
+                                 out["verification"].value("verdict", "not known"),
+                                 out["verification"].value("obligations", int64_t{0}));
+  } else {
+    std::cout << "\nthe plan: not verified (tandem verify)\n";
+  }
+  const Json& counts = out["certificates"];
+  std::cout << absl::StrFormat(
+      "certificates of %d rules, %d rows of factor tables and %d cuts of the graph: %s\n",
+      counts["rules"].get<int>(), counts["rows"].get<int>(), counts["cuts"].get<int>(), file);
   std::cout << "\nstrategy:\n";
   for (const Json& line : out["strategy"]) std::cout << "  " << line.get<std::string>() << "\n";
   for (const Json& line : out["notes"]) std::cout << "note: " << line.get<std::string>() << "\n";

@@ -9,12 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "substitutions/apply.h"
+#include "verifier/certificate_book.h"
 
 namespace tandem::cli {
 
 struct RuleVerdicts {
   ProvedRuleSet rules;
   std::vector<std::string> not_proved;  // names of rules left out, with the reason
+  CertificateBook certificates;         // of the rules, with their statements
 };
 
 // Errors: a built-in rule that does not instantiate (a bug).

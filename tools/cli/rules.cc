@@ -7,6 +7,8 @@
 #include "pcg/file_io.h"
 #include "substitutions/rule.h"
 #include "tools/cli/command.h"
+#include "verifier/builtin_proofs.h"
+#include "verifier/certificate_book.h"
 #include "verifier/rule_proof.h"
 
 namespace tandem::cli {
@@ -85,13 +87,44 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
   return refuted + unknown == 0 ? kDone : kNo;
 }
 
+// Proves everything Tandem comes with, and writes the certificates or compares them with a file's.
+int Certify(const std::string& out, const std::string& check) {
+  absl::StatusOr<ProvedThings> proved = ProveAll(BuiltinRules(), BuiltinOperators());
+  if (!proved.ok()) return Fail(proved.status());
+  for (const std::string& line : proved->not_proved) std::cout << "not proved: " << line << "\n";
+  size_t rules = 0;
+  for (const CertificateEntry& e : proved->book.entries()) {
+    rules += e.kind == CertificateKind::kRule ? 1 : 0;
+  }
+  std::cout << rules << " rules and " << proved->book.entries().size() - rules
+            << " rows of factor tables proved\n";
+  const std::string text = proved->book.ToText(/*with_subjects=*/false);
+  std::vector<std::string> differences;
+  if (!check.empty()) {
+    absl::StatusOr<std::string> bytes = ReadFile(check);
+    if (!bytes.ok()) return Fail(bytes.status());
+    absl::StatusOr<CertificateBook> stored = CertificateBook::FromText(*bytes, check);
+    if (!stored.ok()) return Fail(stored.status());
+    differences = Differences(*stored, proved->book);
+    if (differences.empty() && *bytes != text) differences.push_back(check + ": other bytes");
+    for (const std::string& line : differences) std::cout << line << "\n";
+    if (differences.empty()) std::cout << check << " holds exactly these\n";
+  }
+  if (!out.empty()) {
+    if (absl::Status s = WriteFileAtomically(out, text); !s.ok()) return Fail(s);
+    std::cout << "certificates written to " << out << "\n";
+  }
+  return proved->not_proved.empty() && differences.empty() ? kDone : kNo;
+}
+
 int ListRules(bool json) {
   Json list = Json::array();
   for (const Rule& rule : BuiltinRules()) {
     if (json) {
-      list.push_back({{"name", rule.name},
-                      {"reason", rule.reason},
-                      {"use", rule.use == RuleUse::kAlternative ? "alternative" : "normalize"}});
+      list.push_back(
+          {{"name", rule.name},
+           {"reason", rule.reason},
+           {"use", rule.use == RuleUse::kNormalize ? "normalize" : RuleUseWord(rule.use)}});
     } else {
       std::cout << absl::StrFormat("%-28s %s\n", rule.name, rule.reason);
     }
@@ -107,6 +140,9 @@ int ShowRule(const std::string& name) {
     std::cout << PrintRule(rule) << "\n";
     if (const auto* p = std::get_if<Proved>(&v)) {
       std::cout << ToText(p->certificate);
+      const bool stored = BuiltinCertificates().Find(p->certificate.subject).has_value();
+      std::cout << (stored ? "proved now, as the stored certificate says\n"
+                           : "proved now; no stored certificate fits these texts\n");
     } else {
       std::cout << ToString(v) << "\n";
     }
@@ -136,6 +172,18 @@ void AddRules(CLI::App& app, Chosen& chosen) {
   CLI::App* list = rules->add_subcommand("list", "The built-in rules.\nExample: tandem rules list");
   list->add_flag("--json", *json, "Prints JSON");
   list->callback([=, &chosen] { chosen.body = [=] { return ListRules(*json); }; });
+  auto out = std::make_shared<std::string>();
+  auto check = std::make_shared<std::string>();
+  CLI::App* certify = rules->add_subcommand(
+      "certify",
+      "Proves every built-in rule and every row of the built-in operators' factor tables, and "
+      "stores "
+      "the certificates.\n"
+      "Example: tandem rules certify --out verifier/certificates/builtin.textproto\n"
+      "Example: tandem rules certify --check verifier/certificates/builtin.textproto");
+  certify->add_option("--out", *out, "File to write");
+  certify->add_option("--check", *check, "File to compare with what is proved now");
+  certify->callback([=, &chosen] { chosen.body = [=] { return Certify(*out, *check); }; });
   auto name = std::make_shared<std::string>();
   CLI::App* show = rules->add_subcommand(
       "show", "A rule's text and certificate.\nExample: tandem rules show attention_masked");

@@ -26,7 +26,30 @@ const Rule* FindRule(const std::string& name) {
   return nullptr;
 }
 
-std::string Detail(const std::string& name, const Used& used) {
+// What the summary says of the rule's certificate.
+std::string ProofOf(const ReportData& data, const std::string& name) {
+  const auto rules = data.summary.find("rules");
+  if (rules == data.summary.end() || !rules->is_array()) return "";
+  for (const auto& rule : *rules) {
+    if (!rule.is_object() || TextOr(rule, "name", "") != name) continue;
+    const double queries = NumberOr(rule, "queries", -1);
+    if (queries < 0) return "";
+    std::string out = absl::StrCat("<p class=\"hint\">Proved from the operators’ texts with ",
+                                   Count(queries), " questions to Z3");
+    const auto facts = rule.find("facts");
+    if (facts != rule.end() && facts->is_array()) {
+      for (const auto& fact : *facts) {
+        if (fact.is_string()) {
+          absl::StrAppend(&out, "; given: ", Escaped(fact.get<std::string>()));
+        }
+      }
+    }
+    return out + ". The certificate is in <code>certificates.textproto</code>.</p>\n";
+  }
+  return "";
+}
+
+std::string Detail(const ReportData& data, const std::string& name, const Used& used) {
   std::string out;
   if (const Rule* rule = FindRule(name); rule != nullptr) {
     absl::StrAppend(&out, "<pre>", Escaped(PrintRule(*rule)), "</pre>\n<p class=\"hint\">",
@@ -34,6 +57,7 @@ std::string Detail(const std::string& name, const Used& used) {
   } else {
     out += "<p class=\"hint\">Not one of the built-in rules.</p>\n";
   }
+  out += ProofOf(data, name);
   out += "<p class=\"hint\">Fired at</p><ul class=\"places\">\n";
   for (const std::string& place : used.places) {
     absl::StrAppend(&out, "<li><code>", Escaped(place), "</code></li>\n");
@@ -77,7 +101,7 @@ std::string RulesSection(const ReportData& data) {
                     used.certificate.empty()
                         ? "no certificate"
                         : absl::StrCat("proved <code>", Escaped(used.certificate), "</code>"),
-                    "</span></summary>\n", Detail(name, used), "</details>\n");
+                    "</span></summary>\n", Detail(data, name, used), "</details>\n");
   }
   return Section("rules", "Rules and proofs", out + "</div>\n");
 }
