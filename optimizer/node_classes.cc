@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "pcg/graph_copy.h"
 
 namespace tandem {
 namespace {
@@ -17,16 +17,7 @@ void AppendTensor(const Tensor& t, std::string& key) {
 }
 
 std::string Signature(const Graph& graph, const Node& node) {
-  std::string key = node.op;
-  for (const auto& [name, value] : node.attributes) {
-    absl::StrAppend(&key, ";", name, "=", value.index(), ":");
-    if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&key, *i);
-    if (const auto* d = std::get_if<double>(&value)) absl::StrAppendFormat(&key, "%a", *d);
-    if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) {
-      absl::StrAppend(&key, absl::StrJoin(*l, ","));
-    }
-    if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&key, *s);
-  }
+  std::string key = absl::StrCat(node.op, AttributesText(node.attributes));
   for (TensorId t : node.inputs) AppendTensor(graph.tensor(t), key);
   absl::StrAppend(&key, "->");
   for (TensorId t : node.outputs) AppendTensor(graph.tensor(t), key);

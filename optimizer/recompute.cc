@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/graph_copy.h"
 
 namespace tandem {
 namespace {
@@ -45,34 +46,22 @@ std::set<int> RecomputableBlocks(const Graph& training) {
 absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks) {
   if (blocks.empty()) return training;
   const std::vector<bool> saved = SavedInside(training, blocks);
-  Graph out;
-  out.name = training.name;
-  out.operators = training.operators;
-  out.batch = training.batch;
-  std::vector<TensorId> map(training.tensors.size());    // as first computed
-  std::vector<TensorId> again(training.tensors.size());  // the recomputed copy
-  for (size_t i = 0; i < training.tensors.size(); ++i) {
-    if (!training.tensors[i].producer.valid()) map[i] = out.AddSource(training.tensors[i]);
-  }
-  auto add = [&](const Node& node, bool copy, const std::vector<TensorId>& inputs) -> absl::Status {
+  GraphCopy copy(training, GraphCopy::Factors::kKept);
+  std::vector<TensorId> again(training.tensors.size());  // of what is computed a second time
+  auto add = [&](const Node& node, const std::vector<TensorId>& inputs,
+                 bool repeated) -> absl::Status {
     Node fresh = node;
-    std::vector<DType> dtypes;
-    for (TensorId t : node.outputs) dtypes.push_back(training.tensor(t).dtype);
     fresh.inputs = inputs;
-    fresh.outputs.clear();
-    if (copy) {
+    if (repeated) {
       fresh.name = absl::StrCat(node.name, ".recompute");
       fresh.phase = Phase::kBackward;
       fresh.origin = "recompute";
     }
-    absl::StatusOr<NodeId> id = out.AddNode(std::move(fresh), dtypes);
+    absl::StatusOr<NodeId> id = copy.AddAs(node, std::move(fresh), repeated ? ".recompute" : "");
     if (!id.ok()) return id.status();
     for (size_t k = 0; k < node.outputs.size(); ++k) {
-      const TensorId t = out.node(*id).outputs[k];
-      const Tensor& was = training.tensor(node.outputs[k]);
-      out.tensors[t.index()].name = copy ? absl::StrCat(was.name, ".recompute") : was.name;
-      out.tensors[t.index()].shape = was.shape;
-      (copy ? again : map)[node.outputs[k].index()] = t;
+      const TensorId t = copy.graph().node(*id).outputs[k];
+      (repeated ? again[node.outputs[k].index()] : copy.At(node.outputs[k])) = t;
     }
     return absl::OkStatus();
   };
@@ -94,9 +83,9 @@ absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& 
       if (!kept) {
         if (absl::Status s = recompute(in); !s.ok()) return s;
       }
-      inputs.push_back(kept ? map[in.index()] : again[in.index()]);
+      inputs.push_back(kept ? copy.At(in) : again[in.index()]);
     }
-    return add(node, true, inputs);
+    return add(node, inputs, true);
   };
   for (const Node& node : training.nodes) {
     std::vector<TensorId> inputs;
@@ -105,19 +94,12 @@ absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& 
         if (absl::Status s = recompute(in); !s.ok()) return s;
         inputs.push_back(again[in.index()]);
       } else {
-        inputs.push_back(map[in.index()]);
+        inputs.push_back(copy.At(in));
       }
     }
-    if (absl::Status s = add(node, false, inputs); !s.ok()) return s;
+    if (absl::Status s = add(node, inputs, false); !s.ok()) return s;
   }
-  out.inputs.clear();  // AddSource lists them, in another order
-  for (TensorId t : training.inputs) out.inputs.push_back(map[t.index()]);
-  for (TensorId t : training.outputs) out.outputs.push_back(map[t.index()]);
-  if (training.loss) out.loss = map[training.loss->index()];
-  for (const StateUpdate& u : training.updates) {
-    out.updates.push_back({map[u.state.index()], map[u.next.index()]});
-  }
-  return out;
+  return copy.Finish();
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pcg/graph_copy.h"
 #include "pcg/symbolic_attribute.h"
 #include "substitutions/attr_expression.h"
 
@@ -113,40 +114,29 @@ absl::StatusOr<AttrValue> TargetAttribute(const RuleAttr& attr, const Match& mat
   return AttrValue(absl::StrFormat("$%s=%.17g", exact, *value));
 }
 
-// Copies a graph node by node, with some regions replaced.
+// Copies a graph with some regions replaced.
 class Rewriter {
  public:
   Rewriter(const Graph& before, const ProvedRuleSet::Entry& entry,
            const std::set<std::string>& commutative)
-      : before_(before), entry_(entry), commutative_(commutative), map_(before.tensors.size()) {}
+      : before_(before),
+        entry_(entry),
+        commutative_(commutative),
+        copy_(before, GraphCopy::Factors::kInferred) {}
 
   absl::StatusOr<RewriteResult> Run() {
     Choose(FindMatches(before_, entry_.rule, commutative_));
-    Graph& g = result_.graph;
-    g.name = before_.name;
-    g.operators = before_.operators;
-    g.batch = before_.batch;
-    for (size_t t = 0; t < before_.tensors.size(); ++t) {
-      names_.insert(before_.tensors[t].name);
-      if (before_.tensors[t].producer.valid()) continue;
-      map_[t] = g.AddSource(before_.tensors[t]);
-    }
+    for (const Tensor& t : before_.tensors) names_.insert(t.name);
     for (const Node& node : before_.nodes) names_.insert(node.name);
     for (size_t n = 0; n < before_.nodes.size(); ++n) {
       if (at_.count(n)) {
         if (absl::Status s = Target(chosen_[at_[n]]); !s.ok()) return s;
       }
       if (replaced_.count(n)) continue;
-      if (absl::Status s = Copy(before_.nodes[n]); !s.ok()) return s;
+      if (absl::Status s = copy_.Add(before_.nodes[n]); !s.ok()) return s;
     }
-    g.inputs.clear();  // AddSource lists them, in another order
-    for (TensorId t : before_.inputs) g.inputs.push_back(map_[t.index()]);
-    for (TensorId t : before_.outputs) g.outputs.push_back(map_[t.index()]);
-    if (before_.loss) g.loss = map_[before_.loss->index()];
-    for (const StateUpdate& u : before_.updates) {
-      g.updates.push_back({map_[u.state.index()], map_[u.next.index()]});
-    }
-    if (!chosen_.empty()) g = Pruned(g);
+    result_.graph = copy_.Finish();
+    if (!chosen_.empty()) result_.graph = Pruned(result_.graph);
     return std::move(result_);
   }
 
@@ -195,24 +185,6 @@ class Rewriter {
     return name;
   }
 
-  absl::Status Copy(const Node& node) {
-    Node copy = node;
-    std::vector<DType> dtypes;
-    for (TensorId& t : copy.inputs) t = map_[t.index()];
-    for (TensorId t : node.outputs) dtypes.push_back(before_.tensor(t).dtype);
-    copy.outputs.clear();
-    Graph& g = result_.graph;
-    absl::StatusOr<NodeId> id = g.AddNode(std::move(copy), dtypes);
-    if (!id.ok()) return id.status();
-    for (size_t k = 0; k < node.outputs.size(); ++k) {
-      const TensorId fresh = g.node(*id).outputs[k];
-      g.tensors[fresh.index()].name = before_.tensor(node.outputs[k]).name;
-      g.tensors[fresh.index()].note = before_.tensor(node.outputs[k]).note;
-      map_[node.outputs[k].index()] = fresh;
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status Target(const Match& match) {
     const Rule& rule = entry_.rule;
     const std::vector<std::string> outputs = rule.Outputs();
@@ -220,11 +192,11 @@ class Rewriter {
     const Node& anchor = before_.node(main.producer);
     std::map<std::string, TensorId> local;
     for (const RuleInput& input : rule.inputs) {
-      local[input.name] = map_[match.tensors.at(input.name).index()];
+      local[input.name] = copy_.At(match.tensors.at(input.name));
     }
     RuleApplication application{rule.name, entry_.certificate, {}, {}, 0};
     for (NodeId id : match.nodes) application.source_nodes.push_back(before_.node(id).name);
-    Graph& g = result_.graph;
+    Graph& g = copy_.graph();
     for (const RuleStatement& s : rule.target) {
       Node node;
       node.op = s.op;
@@ -274,7 +246,7 @@ class Rewriter {
                 absl::StrCat("rule ", rule.name, " changes the shape of ", was.name));
           }
           g.tensors[fresh.index()].name = was.name;
-          map_[old->second.index()] = fresh;
+          copy_.At(old->second) = fresh;
         } else {
           g.tensors[fresh.index()].name = Fresh(g.tensors[fresh.index()].name + "~");
         }
@@ -287,7 +259,7 @@ class Rewriter {
   const Graph& before_;
   const ProvedRuleSet::Entry& entry_;
   const std::set<std::string>& commutative_;
-  std::vector<TensorId> map_;
+  GraphCopy copy_;
   std::vector<Match> chosen_;
   std::map<size_t, size_t> at_;  // node index -> chosen match emitted there
   std::set<size_t> replaced_;    // producers of outputs that the target gives

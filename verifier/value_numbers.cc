@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "pcg/graph_copy.h"
 #include "verifier/statement.h"
 
 namespace tandem {
@@ -28,15 +29,7 @@ std::vector<int> ValueNumbers::Of(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     const OpSpec* spec = graph.operators.Find(node.op);
     std::string key = absl::StrCat("op ", spec == nullptr ? node.op : spec->text);
-    for (const auto& [name, value] : node.attributes) {
-      absl::StrAppend(&key, ";", name, "=", value.index(), ":");
-      if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&key, *i);
-      if (const auto* d = std::get_if<double>(&value)) absl::StrAppendFormat(&key, "%a", *d);
-      if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) {
-        absl::StrAppend(&key, absl::StrJoin(*l, ","));
-      }
-      if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&key, *s);
-    }
+    absl::StrAppend(&key, AttributesText(node.attributes));
     absl::StrAppend(&key, "(");
     for (TensorId t : node.inputs) absl::StrAppend(&key, out[t.index()], ",");
     absl::StrAppend(&key, ")");

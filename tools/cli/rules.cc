@@ -89,6 +89,16 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
 
 // Proves everything Tandem comes with, and writes the certificates or compares them with a file's.
 int Certify(const std::string& out, const std::string& check) {
+  CertificateBook stored;
+  std::string bytes;
+  if (!check.empty()) {
+    absl::StatusOr<std::string> read = ReadFile(check);
+    if (!read.ok()) return Fail(read.status());
+    bytes = *std::move(read);
+    absl::StatusOr<CertificateBook> book = CertificateBook::FromText(bytes, check);
+    if (!book.ok()) return Fail(book.status());
+    stored = *std::move(book);
+  }
   absl::StatusOr<ProvedThings> proved = ProveAll(BuiltinRules(), BuiltinOperators());
   if (!proved.ok()) return Fail(proved.status());
   for (const std::string& line : proved->not_proved) std::cout << "not proved: " << line << "\n";
@@ -101,12 +111,8 @@ int Certify(const std::string& out, const std::string& check) {
   const std::string text = proved->book.ToText(/*with_subjects=*/false);
   std::vector<std::string> differences;
   if (!check.empty()) {
-    absl::StatusOr<std::string> bytes = ReadFile(check);
-    if (!bytes.ok()) return Fail(bytes.status());
-    absl::StatusOr<CertificateBook> stored = CertificateBook::FromText(*bytes, check);
-    if (!stored.ok()) return Fail(stored.status());
-    differences = Differences(*stored, proved->book);
-    if (differences.empty() && *bytes != text) differences.push_back(check + ": other bytes");
+    differences = Differences(stored, proved->book);
+    if (differences.empty() && bytes != text) differences.push_back(check + ": other bytes");
     for (const std::string& line : differences) std::cout << line << "\n";
     if (differences.empty()) std::cout << check << " holds exactly these\n";
   }

@@ -147,6 +147,15 @@ TEST_CASE("verdicts are shown as they are") {
   CHECK(absl::StrContains(tile(), "not known"));
 }
 
+TEST_CASE("the proof behind a rule is told, where the summary knows it") {
+  CHECK_FALSE(absl::StrContains(PageOf(TestPlan(), TestSummary()), "questions to Z3"));
+  Json summary = Json::parse(TestSummary());
+  summary["rules"] = {
+      {{"name", TestPlan().rules[0].rule}, {"queries", 7}, {"facts", {"exp is never 0 <b>"}}}};
+  const std::string page = PageOf(TestPlan(), summary.dump());
+  CHECK(absl::StrContains(page, "7 questions to Z3; given: exp is never 0 &lt;b&gt;"));
+}
+
 TEST_CASE("plans that cannot be reported are refused with a remedy") {
   Plan plan = TestPlan();
   const Machine machine = TestMachine(4);
