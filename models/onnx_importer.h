@@ -40,8 +40,8 @@ struct UnsupportedOp {
 struct ImportReport {
   int opset = 0;
   std::string producer;
-  int64_t nodes = 0;                   // of the file
-  int64_t initializer_parameters = 0;  // elements of float initialisers of rank >= 1
+  int64_t nodes = 0;                      // of the file
+  int64_t initializer_parameters = 0;     // elements of float initialisers of rank >= 1
   std::vector<std::string> initializers;  // names of the float ones, in the graph or not
   std::vector<UnsupportedOp> unsupported;
   std::vector<std::string> notes;  // what was taken for granted, one a line

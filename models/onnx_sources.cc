@@ -69,7 +69,7 @@ std::string KnownReason(const OnnxTensor& tensor, bool rotation, bool setting, b
   if (tensor.values.size() == 1 && ExporterMade(tensor.name)) return "a number";
   if (neutral && ExporterMade(tensor.name) && AllEqual(tensor.values) &&
       (tensor.values[0] == 0 || tensor.values[0] == 1)) {
-    return "the neutral scale or shift of a group normalisation taken apart";
+    return "neutral: all zeros or ones, with a name that the exporter made up";
   }
   if (setting) return "a setting of an operator";
   if (rotation) return "leads to sines and cosines only";
@@ -127,10 +127,12 @@ class InitializerReader {
       std::set<std::string> seen;
       const bool asked = Matches(train_, tensor.name);
       const bool rotation = !asked && LeadsToRotation(graph_, readers_, tensor.name, 0, &seen);
+      // What exporters put in where a layer was taken apart, or computed as what is written over.
+      const bool neutral = OnlyReadBy(graph_, readers_, tensor.name,
+                                      {"InstanceNormalization", "ScatterElements", "ScatterND"});
       const std::string reason =
           asked ? ""
-                : KnownReason(tensor, rotation, IsSetting(graph_, readers_, tensor.name),
-                              OnlyReadBy(graph_, readers_, tensor.name, {"InstanceNormalization"}));
+                : KnownReason(tensor, rotation, IsSetting(graph_, readers_, tensor.name), neutral);
       if (!reason.empty()) {
         value = Dense(tensor);
         if (!tensor.shape.empty() && tensor.values.size() > 1) {

@@ -232,6 +232,24 @@ TEST_CASE("the neutral scale of a normalisation taken apart is no parameter") {
   CHECK(Parameters(Import(m)) == 2);
 }
 
+TEST_CASE("zeros that are written over are no parameter, zeros that are added are") {
+  OnnxModelBuilder m(18);
+  m.Input("x", {"2", "3"});
+  m.Floats("zeros_like", {2, 3}, {0, 0, 0, 0, 0, 0});
+  m.Floats("shift", {1, 3}, {0, 0, 0});
+  m.Ints("places", {2, 1}, {2, 0});
+  m.Node("Slice", {"x", "from", "to", "axis"}, {"first"});
+  m.Ints("from", {1}, {0});
+  m.Ints("to", {1}, {1});
+  m.Ints("axis", {1}, {1});
+  m.Node("ScatterElements", {"zeros_like", "places", "first"}, {"spread"}, {{"axis", int64_t{1}}});
+  m.Node("Add", {"spread", "shift"}, {"y"});
+  m.Output("y");
+  const Graph graph = Import(m);
+  CHECK(Parameters(graph) == 1);
+  CHECK(Evaluate(graph, {{2, 3}, {5, 1, 1, 7, 1, 1}}).data == Values{0, 0, 5, 7, 0, 0});
+}
+
 TEST_CASE("what is asked for is trained, whatever its values look like") {
   OnnxModelBuilder m;
   m.Input("x", {"2", "4"});
