@@ -4,6 +4,7 @@
 #include <string>
 
 #include "pcg/op_parser.h"
+#include "runtime/contraction_equation.h"
 
 namespace tandem {
 namespace {
