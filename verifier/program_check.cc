@@ -5,66 +5,43 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "verifier/step_check.h"
 
 namespace tandem {
 namespace {
 
 using Kind = AxisPlacement::Kind;
 
-// Axes that split (dim, factor) in `layout` beside those in `axes`, and lie inside (after) any of
-// them: if there are some, taking `axes` away would tear pieces apart.
-bool InnermostOn(const Layout& layout, int dim, int factor, const std::vector<int>& axes) {
-  const int first = axes.front();
-  for (int a : layout.SplitAxes(dim, factor)) {
-    if (a > first && std::find(axes.begin(), axes.end(), a) == axes.end()) return false;
-  }
-  return true;
-}
-
 class Checker {
  public:
   Checker(const Graph& pcg, const std::vector<int>& values, const Program& program,
           const std::string& name, const RowProver& prove)
-      : pcg_(pcg), values_(values), p_(program), name_(name), prove_(prove) {
+      : pcg_(pcg), values_(values), p_(program), prove_(prove), log_(program, name) {
     temporal_ = p_.mesh.TemporalAxis();
   }
 
   ProgramCheck Run() {
-    if (!CheckShape()) return std::move(out_);
+    if (!CheckShape()) return log_.Take();
     state_.assign(p_.buffers.size(), State::kEmpty);
     Sources();
     for (size_t i = 0; i < p_.instructions.size(); ++i) {
-      at_ = static_cast<int>(i);
-      if (at_ == p_.loop_end) LeaveLoop();
+      log_.SetInstruction(static_cast<int>(i));
+      if (log_.instruction() == p_.loop_end) LeaveLoop();
       One(p_.instructions[i]);
     }
     if (p_.loop_end == static_cast<int>(p_.instructions.size())) LeaveLoop();
-    at_ = -1;
+    log_.SetInstruction(-1);
     Results();
-    return std::move(out_);
+    return log_.Take();
   }
 
  private:
   enum class State : uint8_t { kEmpty, kHolds, kAfterLoop, kFreed, kLoopOnly };
 
-  void Fail(absl::string_view reason) {
-    PlanFailure f;
-    f.program = name_;
-    f.instruction = at_;
-    if (at_ >= 0) f.name = p_.instructions[static_cast<size_t>(at_)].name;
-    f.reason = std::string(reason);
-    out_.only_unknown = false;
-    out_.failures.push_back(std::move(f));
-  }
-  bool Check(bool ok, absl::string_view reason) {
-    ++out_.obligations;
-    if (!ok) Fail(reason);
-    return ok;
-  }
+  bool Check(bool ok, absl::string_view reason) { return log_.Check(ok, reason); }
 
   // Ids in range, layouts legal, local shapes as the layouts say: what the rest relies on.
   bool CheckShape() {
-    const size_t before = out_.failures.size();
     auto in_range = [&](BufferId b) { return b.valid() && b.index() < p_.buffers.size(); };
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
@@ -79,20 +56,19 @@ class Checker {
             absl::StrCat("buffer ", b.name, " has another shape than its layout says"));
     }
     for (size_t i = 0; i < p_.instructions.size(); ++i) {
-      at_ = static_cast<int>(i);
+      log_.SetInstruction(static_cast<int>(i));
       const Instruction& ins = p_.instructions[i];
       for (BufferId b : ins.inputs) Check(in_range(b), "reads a buffer that does not exist");
       for (BufferId b : ins.outputs) Check(in_range(b), "writes a buffer that does not exist");
       for (int a : ins.axes) {
         Check(a >= 0 && a < static_cast<int>(p_.mesh.axes.size()),
-              "names a mesh axis that is not "
-              "there");
+              "names a mesh axis that is not there");
       }
       Check(std::is_sorted(ins.axes.begin(), ins.axes.end()) &&
                 std::adjacent_find(ins.axes.begin(), ins.axes.end()) == ins.axes.end(),
             "mesh axes are not in order");
     }
-    at_ = -1;
+    log_.SetInstruction(-1);
     for (const auto* list : {&p_.inputs, &p_.outputs, &p_.states}) {
       for (BufferId b : *list) Check(in_range(b), "a buffer list names a buffer that is not there");
     }
@@ -105,14 +81,16 @@ class Checker {
     for (size_t i = 0; i < devices.size() && all; ++i) all = devices[i] == static_cast<int64_t>(i);
     Check(all, absl::StrCat("the program runs on ", devices.size(), " devices, the mesh has ",
                             p_.mesh.Devices()));
-    return out_.failures.size() == before;
+    return !log_.any_failure();
   }
 
   bool Varies(BufferId b) const {
     return temporal_ >= 0 &&
            p_.buffer(b).layout.axes[static_cast<size_t>(temporal_)].kind != Kind::kReplicated;
   }
-  bool InLoop() const { return at_ >= p_.loop_begin && at_ < p_.loop_end; }
+  bool InLoop() const {
+    return log_.instruction() >= p_.loop_begin && log_.instruction() < p_.loop_end;
+  }
   int Value(BufferId b) const { return values_[p_.buffer(b).tensor.index()]; }
   std::string Name(BufferId b) const { return p_.buffer(b).name; }
 
@@ -120,10 +98,9 @@ class Checker {
     std::set<int32_t> given;
     auto give = [&](BufferId b) {
       const Tensor& t = pcg_.tensor(p_.buffer(b).tensor);
-      if (!Check(!t.producer.valid(), absl::StrCat("buffer ", Name(b),
-                                                   " is given from outside, "
-                                                   "but tensor ",
-                                                   t.name, " is computed"))) {
+      if (!Check(!t.producer.valid(),
+                 absl::StrCat("buffer ", Name(b), " is given from outside, but tensor ", t.name,
+                              " is computed"))) {
         return;
       }
       Check(!p_.buffer(b).layout.IsPartial() && !Varies(b),
@@ -173,8 +150,7 @@ class Checker {
             false, absl::StrCat("reads ", Name(b), " inside the loop that is still adding to it"));
       case State::kFreed:
         return Check(false, absl::StrCat("reads ", Name(b),
-                                         ", which is gone (freed, or of another "
-                                         "micro-batch)"));
+                                         ", which is gone (freed, or of another micro-batch)"));
     }
     return false;
   }
@@ -204,9 +180,9 @@ class Checker {
     if (temporal_ >= 0 && !InLoop()) {
       for (const auto* side : {&ins.inputs, &ins.outputs}) {
         for (BufferId b : *side) {
-          ok &= Check(!Varies(b), absl::StrCat(Name(b),
-                                               " belongs to one micro-batch, but is used outside "
-                                               "the loop"));
+          ok &= Check(
+              !Varies(b),
+              absl::StrCat(Name(b), " belongs to one micro-batch, but is used outside the loop"));
         }
       }
     }
@@ -273,7 +249,7 @@ class Checker {
     auto it = instances_.find(id.value);
     if (it == instances_.end()) {
       absl::StatusOr<OpInstance> instance = InstanceOf(pcg_, id);
-      if (!instance.ok()) Fail(instance.status().message());
+      if (!instance.ok()) log_.Fail(instance.status().message());
       it = instances_.emplace(id.value, instance.ok() ? *instance : OpInstance{}).first;
     }
     return it->second;
@@ -308,15 +284,14 @@ class Checker {
       row.outputs.push_back(p_.buffer(b).layout.axes[static_cast<size_t>(axis)]);
       trivial &= row.outputs.back().kind == Kind::kReplicated;
     }
-    ++out_.obligations;
+    log_.Count();
     if (trivial) return;  // every device computes the same from the same
     const RowAnswer answer = prove_(pcg_, ins.node, instance, row);
     if (answer.kind == RowAnswer::Kind::kProved) return;
-    const bool unknown = answer.kind == RowAnswer::Kind::kUnknown && out_.only_unknown;
-    Fail(absl::StrCat(
-        "mesh axis ", p_.mesh.axes[static_cast<size_t>(axis)].name, ": ",
-        answer.kind == RowAnswer::Kind::kRefuted ? "wrong: " : "not proved: ", answer.reason));
-    out_.only_unknown = unknown;
+    log_.Fail(absl::StrCat("mesh axis ", p_.mesh.axes[static_cast<size_t>(axis)].name, ": ",
+                           answer.kind == RowAnswer::Kind::kRefuted ? "wrong: " : "not proved: ",
+                           answer.reason),
+              answer.kind == RowAnswer::Kind::kUnknown);
   }
 
   // --- steps -------------------------------------------------------------------------------------
@@ -330,94 +305,13 @@ class Checker {
         !Check(!ins.axes.empty(), "is over no mesh axis")) {
       return;
     }
-    for (size_t i = 0; i < ins.inputs.size(); ++i) StepOf(ins, ins.inputs[i], ins.outputs[i]);
-  }
-
-  void StepOf(const Instruction& ins, BufferId from_buffer, BufferId to_buffer) {
-    const Buffer& in = p_.buffer(from_buffer);
-    const Buffer& out = p_.buffer(to_buffer);
-    Check(Value(from_buffer) == Value(to_buffer),
-          absl::StrCat("moves ", pcg_.tensor(in.tensor).name, " but claims ",
-                       pcg_.tensor(out.tensor).name));
-    Check(pcg_.tensor(in.tensor).shape == pcg_.tensor(out.tensor).shape,
-          "changes the factors of the tensor");
-    for (size_t a = 0; a < p_.mesh.axes.size(); ++a) {
-      const bool moved =
-          std::find(ins.axes.begin(), ins.axes.end(), static_cast<int>(a)) != ins.axes.end();
-      if (!moved) {
-        Check(in.layout.axes[a] == out.layout.axes[a],
-              absl::StrCat("the claim changes along mesh axis ", p_.mesh.axes[a].name,
-                           ", which it is not over"));
-      }
-    }
-    const bool local_kind = ins.step == StepKind::kSlice || ins.step == StepKind::kUnstack;
-    const bool loop_kind = ins.step == StepKind::kAccumulate || ins.step == StepKind::kStack;
-    Check(ins.kind == (local_kind  ? InstructionKind::kLocal
-                       : loop_kind ? InstructionKind::kLoop
-                                   : InstructionKind::kCollective),
-          "the step is executed by another kind of instruction");
-    const bool on_time = loop_kind || ins.step == StepKind::kUnstack;
-    for (int a : ins.axes) {
-      Check((a == temporal_) == on_time,
-            absl::StrCat(StepKindName(ins.step), " over mesh axis ",
-                         p_.mesh.axes[static_cast<size_t>(a)].name, " is not possible"));
-    }
-    auto uniform = [&](const Layout& layout, absl::string_view which) -> const AxisPlacement* {
-      const AxisPlacement& first = layout.axes[static_cast<size_t>(ins.axes[0])];
-      for (int a : ins.axes) {
-        if (!Check(layout.axes[static_cast<size_t>(a)] == first,
-                   absl::StrCat("its axes are not alike ", which))) {
-          return nullptr;
-        }
-      }
-      return &first;
-    };
-    const AxisPlacement* before = uniform(in.layout, "before");
-    const AxisPlacement* after = uniform(out.layout, "after");
-    if (before == nullptr || after == nullptr) return;
-    auto from = [&](Kind kind) {
-      return Check(before->kind == kind, absl::StrCat(StepKindName(ins.step),
-                                                      " of a value that is ", ToString(in.layout)));
-    };
-    auto to = [&](Kind kind) {
-      return Check(after->kind == kind,
-                   absl::StrCat(StepKindName(ins.step), " cannot give ", ToString(out.layout)));
-    };
-    auto innermost = [&](const Layout& layout, const AxisPlacement& p) {
-      Check(InnermostOn(layout, p.dim, p.factor, ins.axes),
-            "pieces of other mesh axes lie inside those it moves");
-    };
-    switch (ins.step) {
-      case StepKind::kAllGather:
-      case StepKind::kStack:
-        if (from(Kind::kSplit) && to(Kind::kReplicated)) innermost(in.layout, *before);
-        break;
-      case StepKind::kAllReduce:
-      case StepKind::kAccumulate:
-        if (from(Kind::kPartial) && to(Kind::kReplicated)) {
-          Check(before->combiner == ins.combiner,
-                "combines with another operator than the partial "
-                "value needs");
-        }
-        break;
-      case StepKind::kReduceScatter:
-        if (from(Kind::kPartial) && to(Kind::kSplit)) {
-          Check(before->combiner == ins.combiner,
-                "combines with another operator than the partial "
-                "value needs");
-          innermost(out.layout, *after);
-        }
-        break;
-      case StepKind::kAllToAll:
-        if (from(Kind::kSplit) && to(Kind::kSplit)) {
-          innermost(in.layout, *before);
-          innermost(out.layout, *after);
-        }
-        break;
-      case StepKind::kSlice:
-      case StepKind::kUnstack:
-        if (from(Kind::kReplicated) && to(Kind::kSplit)) innermost(out.layout, *after);
-        break;
+    for (size_t i = 0; i < ins.inputs.size(); ++i) {
+      const Buffer& in = p_.buffer(ins.inputs[i]);
+      const Buffer& out = p_.buffer(ins.outputs[i]);
+      Check(Value(ins.inputs[i]) == Value(ins.outputs[i]),
+            absl::StrCat("moves ", pcg_.tensor(in.tensor).name, " but claims ",
+                         pcg_.tensor(out.tensor).name));
+      CheckStep(pcg_, p_.mesh, ins, in, out, log_);
     }
   }
 
@@ -485,14 +379,12 @@ class Checker {
   const Graph& pcg_;
   const std::vector<int>& values_;
   const Program& p_;
-  const std::string name_;
   const RowProver& prove_;
   int temporal_ = -1;
-  int at_ = -1;
   std::vector<State> state_;
   std::set<int32_t> stored_;
   std::map<int32_t, OpInstance> instances_;
-  ProgramCheck out_;
+  CheckLog log_;
 };
 
 }  // namespace

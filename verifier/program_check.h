@@ -9,7 +9,7 @@
 #include "pcg/factor_table.h"
 #include "pcg/graph.h"
 #include "pcg/program.h"
-#include "verifier/plan_proof.h"
+#include "verifier/check_log.h"
 
 namespace tandem {
 
@@ -22,12 +22,6 @@ struct RowAnswer {
 };
 using RowProver =
     std::function<RowAnswer(const Graph&, NodeId, const OpInstance&, const SplitRow&)>;
-
-struct ProgramCheck {
-  int64_t obligations = 0;
-  bool only_unknown = true;  // no failure is worse than "not proved"
-  std::vector<PlanFailure> failures;
-};
 
 // `values`: value numbers of pcg's tensors; equal numbers are equal tensors.
 ProgramCheck CheckProgram(const Graph& pcg, const std::vector<int>& values, const Program& program,
