@@ -1,7 +1,7 @@
 #include "pcg/graph.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -80,15 +80,17 @@ TEST_CASE("factors of heads reach the fused weight through slice, reshape and tr
   REQUIRE(CheckGraph(graph).ok());
 }
 
-TEST_CASE("propagation over thousands of nodes takes a fraction of a second") {
+TEST_CASE("factors are the same in every one of many layers") {
   Graph graph = Transformer(250);
   CHECK(graph.nodes.size() == 3750);
-  const auto begin = std::chrono::steady_clock::now();
   REQUIRE(PropagateFactors(graph).ok());
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  WARN("PropagateFactors, " << graph.nodes.size() << " nodes: " << seconds * 1e3 << " ms");
-  CHECK(seconds < 2);  // 0.1 s on an idle machine
+  int weights = 0;
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.name.find(".w_out") == std::string::npos) continue;
+    CHECK(tensor.shape == FactoredShape{{4, 24}, {96}});
+    ++weights;
+  }
+  CHECK(weights == 250);
 }
 
 TEST_CASE("CheckGraph names what is wrong") {

@@ -3,52 +3,16 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
-#include <chrono>
+#include <cmath>
 #include <set>
 
 #include "pcg/naive_evaluator.h"
 #include "pcg/op_parser.h"
 #include "pcg/operator_samples.h"
+#include "pcg/sample_inputs.h"
 
 namespace tandem {
 namespace {
-
-class Random {
- public:
-  double Uniform() {
-    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
-    return static_cast<double>(state_ >> 11) / 9007199254740992.0;
-  }
-  HostTensor Tensor(const FactoredShape& shape, int64_t index_below, bool positive) {
-    HostTensor tensor;
-    tensor.shape = PlainShape(shape);
-    for (int64_t i = ElementCount(shape); i > 0; --i) {
-      const double u = Uniform();
-      tensor.data.push_back(index_below > 0 ? std::floor(u * static_cast<double>(index_below))
-                            : positive      ? 0.5 + u
-                                            : 2 * u - 1);
-    }
-    return tensor;
-  }
-
- private:
-  uint64_t state_ = 12345;
-};
-
-std::vector<HostTensor> InputsOf(const OperatorSample& sample, Random& random) {
-  std::vector<HostTensor> inputs;
-  for (size_t i = 0; i < sample.inputs.size(); ++i) {
-    const int64_t below = i < sample.index_below.size() ? sample.index_below[i] : 0;
-    inputs.push_back(random.Tensor(sample.inputs[i], below, sample.positive));
-  }
-  return inputs;
-}
-
-std::vector<const HostTensor*> Pointers(const std::vector<HostTensor>& tensors) {
-  std::vector<const HostTensor*> out;
-  for (const HostTensor& tensor : tensors) out.push_back(&tensor);
-  return out;
-}
 
 OpInstance Make(const std::string& op, const Attributes& attributes,
                 const std::vector<FactoredShape>& inputs) {
@@ -73,7 +37,7 @@ void CheckSame(const HostTensor& got, const HostTensor& want) {
 
 TEST_CASE("every built-in operator has a sample and evaluates as its equations say") {
   std::set<std::string> sampled;
-  Random random;
+  SampleRandom random;
   for (const OperatorSample& sample : OperatorSamples()) {
     sampled.insert(sample.op);
     const OpInstance instance = Make(sample.op, sample.attributes, sample.inputs);
@@ -93,7 +57,7 @@ TEST_CASE("every built-in operator has a sample and evaluates as its equations s
 }
 
 // A random way to write each dim as a product.
-FactoredShape Factored(const std::vector<int64_t>& shape, Random& random) {
+FactoredShape Factored(const std::vector<int64_t>& shape, SampleRandom& random) {
   FactoredShape out;
   for (int64_t extent : shape) {
     Factors factors;
@@ -114,7 +78,7 @@ FactoredShape Factored(const std::vector<int64_t>& shape, Random& random) {
 }
 
 TEST_CASE("however dims are factored, also against one another, values are the same") {
-  Random random;
+  SampleRandom random;
   int changed = 0;
   for (const OperatorSample& sample : OperatorSamples()) {
     const OpSpec& spec = **BuiltinOperators().Get(sample.op);
@@ -149,7 +113,7 @@ TEST_CASE("however dims are factored, also against one another, values are the s
 }
 
 TEST_CASE("factors change no value") {
-  Random random;
+  SampleRandom random;
   const HostTensor x = random.Tensor({{2}, {24}}, 0, false);
   const auto run = [&](const FactoredShape& shape) {
     const OpInstance op = Make("dropout", {{"ratio", 0.5}, {"seed", 3}}, {shape});
@@ -180,7 +144,7 @@ TEST_CASE("random numbers are spread evenly and depend on seed and index only") 
 
 // The pieces of an operator, evaluated one by one.
 TEST_CASE("a piece knows its place: split vocabulary, split query, split dropout") {
-  Random random;
+  SampleRandom random;
   SECTION("embedding rows: partial sums") {
     const OpInstance op = Make("embedding", {}, {{{6}}, {{8}, {3}}});
     const HostTensor ids = random.Tensor({{6}}, 8, false),
@@ -225,7 +189,7 @@ TEST_CASE("a piece knows its place: split vocabulary, split query, split dropout
 }
 
 TEST_CASE("equalities in a guard are solved: windows, strides, mixed radix, scatter") {
-  Random random;
+  SampleRandom random;
   const char* text = R"(
     operator conv_dx(g[n, k, y, z], f[k, c, r, s]; stride, h, w) -> dx[n, c, oh = h, ow = w] {
       dx[b, i, p, q] = sum(o: k, u: y, v: z, dy: r, dz: s)
@@ -295,7 +259,7 @@ TEST_CASE("reads out of range without else are errors, unless they are not taken
 }
 
 TEST_CASE("float kernels agree with double ones") {
-  Random random;
+  SampleRandom random;
   for (const OperatorSample& sample : OperatorSamples()) {
     const OpInstance instance = Make(sample.op, sample.attributes, sample.inputs);
     const std::vector<HostTensor> inputs = InputsOf(sample, random);
@@ -369,7 +333,7 @@ TEST_CASE("mutated operators evaluate as their equations say, or are refused") {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return (state >> 33) % below;
   };
-  Random random;
+  SampleRandom random;
   int same = 0, refused = 0, different = 0;
   for (const OperatorSample& sample : OperatorSamples()) {
     const std::string& text = (*BuiltinOperators().Get(sample.op))->text;
@@ -426,85 +390,6 @@ TEST_CASE("mutated operators evaluate as their equations say, or are refused") {
   CHECK(same > 300);
   CHECK(refused > 20);
   CHECK(different == 0);
-}
-
-double SecondsOf(const OpInstance& op, Random& random, std::vector<int64_t> index_below = {}) {
-  OperatorSample sample;
-  for (int i = 0; i < op.num_inputs; ++i) sample.inputs.push_back(op.ShapeOf(i));
-  sample.index_below = std::move(index_below);
-  const std::vector<HostTensor> inputs = InputsOf(sample, random);
-  const LoopNest nest = LoopNest::Compile(op).value();
-  std::vector<const double*> in;
-  std::vector<std::vector<double>> outputs;
-  std::vector<double*> out;
-  for (const HostTensor& input : inputs) in.push_back(input.data.data());
-  for (int64_t elements : nest.output_elements())
-    outputs.emplace_back(static_cast<size_t>(elements));
-  for (std::vector<double>& output : outputs) out.push_back(output.data());
-  double best = 1e9;
-  for (int round = 0; round < 3; ++round) {
-    const auto begin = std::chrono::steady_clock::now();
-    REQUIRE(nest.Run<double>(in, out).ok());
-    best = std::min(
-        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  return best;
-}
-
-TEST_CASE("speed", "[.speed]") {
-  Random random;
-  const auto report = [&](const char* name, const OpInstance& op, double work,
-                          std::vector<int64_t> index_below = {}) {
-    const double seconds = SecondsOf(op, random, std::move(index_below));
-    WARN(name << ": " << seconds * 1e3 << " ms, " << seconds / work * 1e9 << " ns each of "
-              << work);
-  };
-  report("matmul 512^3", Make("matmul", {}, {{{512}, {512}}, {{512}, {512}}}), 512.0 * 512 * 512);
-  report("batched 96x64x64x32", Make("matmul", {}, {{{96}, {64}, {32}}, {{96}, {32}, {64}}}),
-         96.0 * 64 * 64 * 32);
-  report("conv 3x3",
-         Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
-              {{{4}, {64}, {28}, {28}}, {{64}, {64}, {3}, {3}}}),
-         4.0 * 64 * 64 * 28 * 28 * 9);
-  report("conv 7x7 stride 2",
-         Make("conv2d",
-              {{"stride_h", 2},
-               {"stride_w", 2},
-               {"pad_top", 3},
-               {"pad_left", 3},
-               {"pad_bottom", 3},
-               {"pad_right", 3}},
-              {{{4}, {3}, {112}, {112}}, {{64}, {3}, {7}, {7}}}),
-         4.0 * 64 * 3 * 56 * 56 * 49);
-  report("depthwise 3x3",
-         Make("conv2d", {{"pad_top", 1}, {"pad_left", 1}, {"pad_bottom", 1}, {"pad_right", 1}},
-              {{{4}, {64}, {28}, {28}}, {{64}, {1}, {3}, {3}}}),
-         4.0 * 64 * 28 * 28 * 9);
-  report("max_pool",
-         Make("max_pool2d",
-              {{"kernel_h", 3},
-               {"kernel_w", 3},
-               {"stride_h", 2},
-               {"stride_w", 2},
-               {"pad_top", 1},
-               {"pad_left", 1}},
-              {{{4}, {64}, {56}, {56}}}),
-         4.0 * 64 * 28 * 28 * 9);
-  report("gelu", Make("gelu", {}, {{{1024}, {1024}}}), 1024.0 * 1024);
-  report("add", Make("add", {}, {{{1024}, {1024}}, {{1024}}}), 1024.0 * 1024);
-  report("layer_norm", Make("layer_norm", {}, {{{1024}, {768}}, {{768}}, {{768}}}), 1024.0 * 768);
-  report("softmax", Make("softmax", {{"rank_c", 0}}, {{{8}, {12}, {128}, {128}}}),
-         8.0 * 12 * 128 * 128);
-  report(
-      "transpose",
-      Make("transpose", {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}, {{{8}, {128}, {12}, {64}}}),
-      8.0 * 128 * 768);
-  report("embedding", Make("embedding", {}, {{{8}, {128}}, {{30000}, {768}}}), 8.0 * 128 * 768,
-         {30000, 0});
-  report("cross_entropy", Make("cross_entropy", {}, {{{256}, {30000}}, {{256}}}), 256.0 * 30000,
-         {0, 30000});
-  report("adam", Make("adam", {}, {{{1000000}}, {{1000000}}, {{1000000}}, {{1000000}}, {}, {}}),
-         1e6);
 }
 
 }  // namespace

@@ -6,19 +6,12 @@
 #include <random>
 #include <set>
 
+#include "pcg/test_mesh.h"
+
 namespace tandem {
 namespace {
 
 using P = AxisPlacement;
-
-Mesh MeshOf(std::vector<int64_t> spatial, int64_t micro_batches = 0) {
-  Mesh mesh;
-  for (size_t i = 0; i < spatial.size(); ++i) {
-    mesh.axes.push_back({"x" + std::to_string(i), spatial[i], false});
-  }
-  if (micro_batches > 0) mesh.axes.push_back({"micro", micro_batches, true});
-  return mesh;
-}
 
 TEST_CASE("A device's number is its row-major coordinate over the spatial axes") {
   const Mesh mesh = MeshOf({2, 3, 4}, 5);

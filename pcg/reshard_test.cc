@@ -9,21 +9,13 @@
 #include <string>
 
 #include "pcg/step_data.h"
+#include "pcg/test_mesh.h"
 
 namespace tandem {
 namespace {
 
 using P = AxisPlacement;
 using Kind = AxisPlacement::Kind;
-
-Mesh MeshOf(const std::vector<int64_t>& spatial, int64_t micro_batches = 0) {
-  Mesh mesh;
-  for (size_t i = 0; i < spatial.size(); ++i) {
-    mesh.axes.push_back({"x" + std::to_string(i), spatial[i], false});
-  }
-  if (micro_batches > 0) mesh.axes.push_back({"micro", micro_batches, true});
-  return mesh;
-}
 
 // One value per device and micro-batch: buffers[device][micro].
 class Devices {

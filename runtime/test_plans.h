@@ -13,6 +13,7 @@
 #include "pcg/lower.h"
 #include "pcg/op_parser.h"
 #include "pcg/plan.h"
+#include "pcg/test_mesh.h"
 #include "pcg/training.h"
 
 namespace tandem {
@@ -111,15 +112,6 @@ inline Graph ConvModel() {
       b.Apply("mean_hw", "reduce_mean", {p}, {{"rank_c", int64_t{0}}, {"rank_r", int64_t{2}}});
   b.graph.outputs = {b.Apply("fc", "matmul", {g, b.Weight("w", {8, 4})})};
   return b.graph;
-}
-
-inline Mesh MeshOf(const std::vector<int64_t>& spatial, int64_t micro_batches = 0) {
-  Mesh mesh;
-  for (size_t i = 0; i < spatial.size(); ++i) {
-    mesh.axes.push_back({"x" + std::to_string(i), spatial[i], false});
-  }
-  if (micro_batches > 0) mesh.axes.push_back({"micro", micro_batches, true});
-  return mesh;
 }
 
 // A plan of the model as it is, without rewriting. The strategy is for plan.pcg.
