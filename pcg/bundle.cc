@@ -45,6 +45,7 @@ class Use {
 
  private:
   static constexpr int kNever = -(1 << 28);
+  // Fewer kernels than this are too little time for anything to join, or to hide what it takes.
   static constexpr int kSlackKernels = 4;
   std::vector<int> made_, read_;
 };
