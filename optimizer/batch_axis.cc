@@ -31,11 +31,9 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
     for (int64_t f : t.shape[0]) extent *= f;
     if (graph.batch > 0 && extent != graph.batch) continue;
     if (t.shape[0][0] % degree != 0) {
-      const int64_t b = t.shape[0][0];
-      return absl::InvalidArgumentError(absl::StrCat(
-          "batch ", b, " of input ", t.name, " does not divide into ", degree,
-          " pieces; the nearest that do: ",
-          b < degree ? "" : absl::StrCat(b / degree * degree, " and "), (b / degree + 1) * degree));
+      return absl::InvalidArgumentError(absl::StrCat("batch ", t.shape[0][0], " of input ", t.name,
+                                                     " does not divide into ", degree, " pieces; ",
+                                                     NearestThatDivide(t.shape[0][0], degree)));
     }
     out.placements[id.index()] = AxisPlacement::Split(0, 0);
     any = true;
@@ -89,6 +87,12 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
     out.varies.push_back(varies);
   }
   return out;
+}
+
+std::string NearestThatDivide(int64_t batch, int64_t pieces) {
+  return absl::StrCat(
+      "the nearest that do: ", batch < pieces ? "" : absl::StrCat(batch / pieces * pieces, " and "),
+      (batch / pieces + 1) * pieces);
 }
 
 }  // namespace tandem

@@ -4,6 +4,8 @@
 #ifndef TANDEM_OPTIMIZER_BATCH_AXIS_H_
 #define TANDEM_OPTIMIZER_BATCH_AXIS_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +26,9 @@ struct BatchAxis {
 // examples (named).
 absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes, int64_t degree,
                                      bool temporal);
+
+// Of a batch that `pieces` does not divide: "the nearest that do: 62 and 64".
+std::string NearestThatDivide(int64_t batch, int64_t pieces);
 
 }  // namespace tandem
 

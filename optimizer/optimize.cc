@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "optimizer/batch_axis.h"
 #include "optimizer/blocks.h"
 #include "optimizer/describe.h"
 #include "optimizer/mesh_shapes.h"
@@ -38,8 +39,8 @@ struct Saving {
   int recomputed = 0;  // the first so many recomputable blocks
 };
 
-// In the unit that shows what there is of it.
-std::string Gib(int64_t bytes) {
+// In the largest unit, up to GiB, of which there is at least one.
+std::string BytesText(int64_t bytes) {
   const char* const kUnits[] = {"KiB", "MiB", "GiB"};
   size_t unit = 0;
   double value = static_cast<double>(bytes) / 1024;
@@ -282,8 +283,8 @@ class Search {
     least_bytes = least_bytes == 0 ? r->best->timeline.memory.peak_bytes
                                    : std::min(least_bytes, r->best->timeline.memory.peak_bytes);
     if (!r->best->fits) {
-      reason = absl::StrCat("needs ", Gib(r->best->timeline.memory.peak_bytes),
-                            " a device, the limit is ", Gib(limit_));
+      reason = absl::StrCat("needs ", BytesText(r->best->timeline.memory.peak_bytes),
+                            " a device, the limit is ", BytesText(limit_));
       return std::optional<Evaluated>();
     }
     Evaluated e = *std::move(r->best);
@@ -382,8 +383,8 @@ class Search {
     }
     return absl::ResourceExhaustedError(absl::StrCat(
         "no plan for ", forward_.name, " on ", machine_.name, " fits: the smallest found needs ",
-        Gib(least_bytes_), " a device, the limit is ", Gib(limit_), ", short by ",
-        Gib(least_bytes_ - limit_),
+        BytesText(least_bytes_), " a device, the limit is ", BytesText(limit_), ", short by ",
+        BytesText(least_bytes_ - limit_),
         ". What helps: more devices (--nodes), a smaller --global-batch, a lower --precision, an "
         "optimizer with less state (--optimizer sgd), or a higher --memory-limit"));
   }
@@ -416,9 +417,8 @@ class Search {
     out.notes = Limits(out.best.pcg, out.best.strategy);
     const int64_t batch = forward_.batch, n = machine_.devices;
     if (batch > 0 && batch % n != 0) {
-      out.notes.push_back(absl::StrCat(
-          "batch ", batch, " does not divide over ", n, " devices; the nearest that do: ",
-          batch < n ? "" : absl::StrCat(batch / n * n, " and "), (batch / n + 1) * n));
+      out.notes.push_back(absl::StrCat("batch ", batch, " does not divide over ", n, " devices; ",
+                                       NearestThatDivide(batch, n)));
     }
     return out;
   }

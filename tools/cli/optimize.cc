@@ -81,7 +81,7 @@ absl::Status CheckMesh(const std::vector<int64_t>& mesh, const Machine& machine)
   return absl::OkStatus();
 }
 
-// Proves the plan; the verdict, without times, for summary.json.
+// A verdict for summary.json: without times, so that the same plan has the same bytes.
 nlohmann::ordered_json Verification(const PlanVerdict& verdict) {
   return {{"verdict", PlanVerdictName(verdict.kind)},
           {"obligations", verdict.obligations},
