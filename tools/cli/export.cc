@@ -71,7 +71,7 @@ void AddExport(CLI::App& app, Chosen& chosen) {
   c->add_option("plan", a->directory, "A plan's folder")->required();
   c->add_option("--to", a->to, "The form")->required()->check(CLI::IsMember({"dot", "perfetto"}));
   c->add_option("--machine", a->machine,
-                "perfetto: a preset or a textproto file; default: the plan's own machine")
+                "For perfetto only: a preset or a textproto file; default: the plan's own machine")
       ->check(NotEmpty());
   c->add_option("--out", a->out, "File to write; default: standard output")->check(NotEmpty());
   c->callback([a, &chosen] { chosen.body = [a] { return Export(*a); }; });

@@ -19,17 +19,19 @@ void ModelInput::Add(CLI::App& command) {
       ->check(NotEmpty());
   command
       .add_option("--global-batch", global_batch,
-                  "Examples a step; replaces the batch that the file fixed")
+                  "Examples a step; replaces the batch that an ONNX file or the zoo fixed")
       ->check(AtLeastOne());
   command.add_option("--dim", dims, "Binds a symbolic dimension: --dim seq=2048");
-  command.add_option("--operators", operator_files, "Further operators, as text");
+  command.add_option("--operators", operator_files,
+                     "Files of further operators as text (docs/operators.md)");
   command.add_option(
       "--tie", tie,
-      "Regular expression of vectors of an ONNX file that are one parameter wherever "
+      "Regular expressions of vectors of an ONNX file that are one parameter wherever "
       "they are read; without it each place has its own");
-  command.add_option("--untie", untie,
-                     "Regular expression of matrices of an ONNX file that are a parameter of their "
-                     "own in each place, although they are equal");
+  command.add_option(
+      "--untie", untie,
+      "Regular expressions of matrices of an ONNX file that are a parameter of their "
+      "own in each place, although they are equal");
 }
 
 absl::StatusOr<Graph> ModelInput::Load(ImportReport* report,
@@ -72,7 +74,8 @@ void MachineInput::Add(CLI::App& command, bool required) {
 }
 
 void MachineInput::AddSize(CLI::App& command) {
-  command.add_option("--nodes", nodes, "Number of nodes")->check(AtLeastOne());
+  command.add_option("--nodes", nodes, "Number of nodes; default: what the machine's file says")
+      ->check(AtLeastOne());
   command.add_option("--devices", devices, "Number of devices: part of one node, or whole nodes")
       ->check(AtLeastOne());
 }
@@ -85,7 +88,8 @@ absl::StatusOr<Machine> MachineInput::Load() const {
 }
 
 void TrainingInput::Add(CLI::App& command) {
-  command.add_option("--loss", loss, "Loss that is trained on")
+  command
+      .add_option("--loss", loss, "Loss that is trained on; output: the model's output is the loss")
       ->check(CLI::IsMember({"cross-entropy", "mse", "output", "none"}))
       ->capture_default_str();
   command.add_option("--optimizer", optimizer, "Optimizer")
@@ -97,8 +101,8 @@ void TrainingInput::Add(CLI::App& command) {
                   "What is planned and costed; default bf16 with fp32 master weights on GPUs, "
                   "fp32 on cpu")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp64"}));
-  command.add_option("--freeze", freeze, "Regular expression of tensors not to train");
-  command.add_option("--train", train, "Regular expression of tensors to train");
+  command.add_option("--freeze", freeze, "Regular expressions of tensors not to train");
+  command.add_option("--train", train, "Regular expressions of tensors to train");
 }
 
 absl::StatusOr<TrainingOptions> TrainingInput::Options(const Machine& machine, const Graph& forward,

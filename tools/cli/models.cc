@@ -108,7 +108,8 @@ void AddModels(CLI::App& app, Chosen& chosen) {
                                           "Writes a model as protobuf (.pb) or text (.textproto).\n"
                                           "Example: tandem models emit bert-large --out bert.pb");
   emitted->Add(*emit);
-  emit->add_option("--out", *out, "File to write")->required();
+  emit->add_option("--out", *out, "File to write; text where the name ends in .textproto")
+      ->required();
   emit->callback([=, &chosen] { chosen.body = [=] { return Emit(*emitted, *out); }; });
 }
 

@@ -231,22 +231,25 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
   a->training.Add(*c);
   c->add_option("--out", a->out,
                 "Folder for plan.pb, summary.json, report.html, trace.json and "
-                "certificates.textproto")
+                "certificates.textproto; without it nothing is written")
       ->check(NotEmpty());
-  c->add_option("--mode", a->mode, "What the plan is for")
+  c->add_option("--mode", a->mode, "What the plan is for; serve: the forward pass alone")
       ->check(CLI::IsMember({"train", "serve"}))
       ->capture_default_str();
   c->add_option("--memory-limit", a->memory_limit,
                 "Bytes a device may use, for example 40GiB; default: what the device has")
       ->check(NotEmpty());
-  c->add_option("--strategy", a->strategy,
-                "Fixes the kind of parallelism instead of searching for it")
+  c->add_option(
+       "--strategy", a->strategy,
+       "Fixes the kind of parallelism; none: all are searched, fsdp: the batch and what is "
+       "stored, mixed: first axis data, the others tensor")
       ->check(CLI::IsMember({"none", "data", "fsdp", "tensor", "sequence", "mixed"}))
       ->capture_default_str();
   c->add_option("--mesh", a->mesh, "Fixes the device mesh: --mesh 4 8")->check(AtLeastOne());
-  c->add_option("--micro-batches", a->micro_batches, "Fixes the number of micro-batches")
+  c->add_option("--micro-batches", a->micro_batches,
+                "Fixes the number of micro-batches (gradient accumulation)")
       ->check(AtLeastOne());
-  c->add_option("--max-axes", a->max_axes, "Most axes of a mesh that the search tries")
+  c->add_option("--max-axes", a->max_axes, "Most axes of a mesh that the search tries; default: 2")
       ->check(CLI::Range(1, 3));
   c->add_flag("--no-baselines", a->no_baselines, "Skips the comparison plans");
   c->add_flag("--no-verify", a->no_verify, "Does not prove the plan (tandem verify does it later)");

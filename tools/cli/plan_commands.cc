@@ -283,7 +283,8 @@ void AddSimulate(CLI::App& app, Chosen& chosen) {
                                    "What a plan takes on its machine, or on another.\n"
                                    "Example: tandem simulate plan/ --machine dgx-h100");
   c->add_option("plan", *directory, "A plan's folder")->required();
-  c->add_option("--machine", machine->name, "A preset or a textproto file; default: the plan's own")
+  c->add_option("--machine", machine->name,
+                "A preset or a textproto file, with as many devices as the plan; default: its own")
       ->check(NotEmpty());
   c->add_option("--trace", *trace, "Writes a trace for Perfetto")->check(NotEmpty());
   c->add_flag("--json", *json, "Prints JSON");

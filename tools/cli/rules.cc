@@ -171,7 +171,8 @@ void AddRules(CLI::App& app, Chosen& chosen) {
                             "Example: tandem rules verify          (the built-in ones)\n"
                             "Example: tandem rules verify my.rules --operators my.ops");
   verify->add_option("files", *files, "Rule files; default: the built-in rules");
-  verify->add_option("--operators", *operators, "Further operators, as text");
+  verify->add_option("--operators", *operators,
+                     "Files of further operators as text (docs/operators.md)");
   verify->add_flag("--json", *json, "Prints JSON");
   verify->callback(
       [=, &chosen] { chosen.body = [=] { return VerifyRules(*files, *operators, *json); }; });

@@ -74,10 +74,10 @@ int Execute(Arguments a) {
 
 void AddRun(CLI::App& app, Chosen& chosen) {
   auto a = std::make_shared<Arguments>();
-  CLI::App* c =
-      app.add_subcommand("run",
-                         "Executes a plan: training steps on real devices.\n"
-                         "Example: tandem run plan/ --backend cpu --ranks 4 --steps 3 --check");
+  CLI::App* c = app.add_subcommand(
+      "run",
+      "Executes a plan: training steps, one rank a device of the plan (on a CPU: a thread).\n"
+      "Example: tandem run plan/ --backend cpu --ranks 4 --steps 3 --check");
   c->add_option("plan", a->plan, "A plan's folder")->required();
   c->add_option("--backend", a->options.backend, "What executes it")
       ->check(CLI::IsMember({"cpu", "cuda"}))
