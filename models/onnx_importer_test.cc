@@ -1,41 +1,14 @@
-// What the importer makes of models: folding, masks, the batch, weights, names, and bad input.
+// What the importer makes of models: folding, masks, the batch, weights, names.
 #include "models/onnx_importer.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <random>
 
 #include "models/block_tags.h"
-#include "models/onnx_model_builder.h"
-#include "pcg/interpreter.h"
+#include "models/onnx_import_checks.h"
 
 namespace tandem {
 namespace {
-
-using Dims = std::vector<int64_t>;
-using Attrs = std::map<std::string, OnnxModelBuilder::Value>;
-
-Graph Import(const OnnxModelBuilder& model, const ImportOptions& options = {},
-             ImportReport* report = nullptr) {
-  auto graph = ImportOnnxBytes(model.Bytes(), "test.onnx", options, report);
-  INFO(graph.status());
-  REQUIRE(graph.ok());
-  return *graph;
-}
-
-std::string ErrorOf(const OnnxModelBuilder& model, const ImportOptions& options = {},
-                    ImportReport* report = nullptr) {
-  const auto graph = ImportOnnxBytes(model.Bytes(), "test.onnx", options, report);
-  REQUIRE_FALSE(graph.ok());
-  const std::string message(graph.status().message());
-  CHECK(message.find("test.onnx") != std::string::npos);
-  return message;
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
 
 int Count(const Graph& graph, const std::string& op) {
   int count = 0;
@@ -65,61 +38,6 @@ HostTensor Ramp(const Dims& shape) {
     tensor.data.push_back(std::sin(0.7 * static_cast<double>(i)) + 0.1);
   }
   return tensor;
-}
-
-// First output for one input; weights have values.
-HostTensor Evaluate(const Graph& graph, const HostTensor& input) {
-  std::map<TensorId, HostTensor> sources;
-  for (size_t t = 0; t < graph.tensors.size(); ++t) {
-    const Tensor& tensor = graph.tensors[t];
-    if (tensor.producer.valid()) continue;
-    sources[TensorId(static_cast<int64_t>(t))] = {PlainShape(tensor.shape), tensor.values};
-  }
-  sources[graph.inputs[0]] = input;
-  const auto values = EvaluateGraph(graph, sources, {graph.outputs[0]});
-  INFO(values.status());
-  REQUIRE(values.ok());
-  return values->at(graph.outputs[0]);
-}
-
-// Multi-head attention as exporters write it, flattening batch and heads around the transpose; the
-// causal mask comes from positions. Batch 2, 4 tokens, 2 heads of 3.
-OnnxModelBuilder Attention() {
-  OnnxModelBuilder m;
-  m.Input("x", {"2", "4", "6"});
-  for (const char* part : {"q", "k", "v"}) {
-    const std::string p = part;
-    m.Weights("h.0." + p + ".weight", {6, 6}, p == "q" ? 0.02F : p == "k" ? 0.03F : 0.05F);
-    m.Node("MatMul", {"x", "h.0." + p + ".weight"}, {p + "0"});
-    m.Node("Reshape", {p + "0", "split"}, {p + "1"});
-    m.Node("Transpose", {p + "1"}, {p + "2"}, {{"perm", Dims{0, 2, 1, 3}}});
-  }
-  m.Ints("split", {4}, {2, 4, -1, 3});
-  m.Ints("flat", {3}, {-1, 4, 3});
-  m.Ints("apart", {4}, {2, 2, 3, 4});
-  m.Node("Reshape", {"k2", "flat"}, {"k3"});
-  m.Node("Transpose", {"k3"}, {"k4"}, {{"perm", Dims{0, 2, 1}}});
-  m.Node("Reshape", {"k4", "apart"}, {"k5"});
-  m.Ints("rows", {2, 1, 4, 1}, {0, 1, 2, 3, 0, 1, 2, 3});
-  m.Ints("columns", {2, 1, 1, 4}, {0, 1, 2, 3, 0, 1, 2, 3});
-  m.Node("LessOrEqual", {"columns", "rows"}, {"allowed"});
-  m.Floats("zero", {}, {0});
-  m.Floats("low", {}, {-INFINITY});
-  m.Node("Where", {"allowed", "zero", "low"}, {"mask"});
-  m.Node("MatMul", {"q2", "k5"}, {"scores"});
-  m.Node("Add", {"scores", "mask"}, {"masked"});
-  m.Node("Softmax", {"masked"}, {"p"}, {{"axis", int64_t{-1}}});
-  m.Node("IsNaN", {"p"}, {"bad"});
-  m.Node("Where", {"bad", "zero", "p"}, {"guarded"});
-  m.Node("MatMul", {"guarded", "v2"}, {"o"});
-  m.Node("Transpose", {"o"}, {"o2"}, {{"perm", Dims{0, 2, 1, 3}}});
-  m.Ints("merge", {2}, {8, 6});
-  m.Node("Reshape", {"o2", "merge"}, {"o3"});
-  m.Weights("h.1.out.weight", {5, 6});
-  m.Weights("h.1.out.bias", {5});
-  m.Node("Gemm", {"o3", "h.1.out.weight", "h.1.out.bias"}, {"y"}, {{"transB", int64_t{1}}});
-  m.Output("y");
-  return m;
 }
 
 }  // namespace
@@ -407,30 +325,6 @@ TEST_CASE("layers are read off the names of the weights") {
   CHECK(graph.nodes.back().block == 1);
 }
 
-TEST_CASE("all operators that are not imported are named at once") {
-  OnnxModelBuilder m;
-  m.Input("x", {"2", "3"});
-  m.Node("Hardmax", {"x"}, {"a"});
-  m.Node("Hardmax", {"a"}, {"b"});
-  m.Node("Foo", {"b"}, {"c"})->set_domain("my.domain");
-  m.Node("Relu", {"c"}, {"d"});
-  m.Node("Det", {"d"}, {"y"});
-  m.Output("y");
-  ImportReport report;
-  const std::string message = ErrorOf(m, {}, &report);
-  CHECK(Has(message, "Hardmax (2, first at node 'node_a')"));
-  CHECK(Has(message, "my.domain"));
-  CHECK(Has(message, "Det (1"));
-  CHECK(report.unsupported.size() == 3);
-  CHECK(report.nodes == 5);
-  // An operator given as text takes the place of one.
-  ImportOptions options;
-  options.operators =
-      *ParseOperators("operator Foo(x[d..]) -> out[d..] { out[i] = 2 * x[i] }", "f.ops");
-  CHECK(Has(ErrorOf(m, options, &report), "Hardmax"));
-  CHECK(report.unsupported.size() == 2);
-}
-
 TEST_CASE("functions of the model and branches on constants are taken in") {
   OnnxModelBuilder m;
   m.Input("x", {"2", "3"});
@@ -508,106 +402,6 @@ TEST_CASE("rotary embedding turns pairs") {
       }
     }
   }
-}
-
-TEST_CASE("a declared shape that the operators contradict is refused") {
-  OnnxModelBuilder m;
-  m.Input("x", {"2", "3"});
-  m.Node("Relu", {"x"}, {"h"});
-  m.Node("Neg", {"h"}, {"y"});
-  m.Output("y");
-  auto* info = m.model().mutable_graph()->add_value_info();
-  info->set_name("h");
-  auto* tensor = info->mutable_type()->mutable_tensor_type();
-  tensor->set_elem_type(1);
-  tensor->mutable_shape()->add_dim()->set_dim_value(2);
-  tensor->mutable_shape()->add_dim()->set_dim_value(4);
-  const std::string message = ErrorOf(m);
-  CHECK(Has(message, "'h' is declared as [2, 4]"));
-  CHECK(Has(message, "node_h"));
-}
-
-TEST_CASE("wrong models are located") {
-  const auto with = [](const std::function<void(OnnxModelBuilder&)>& change) {
-    OnnxModelBuilder m;
-    m.Input("x", {"2", "3"});
-    m.Weights("w", {3, 4});
-    m.Node("MatMul", {"x", "w"}, {"y"});
-    m.Output("y");
-    change(m);
-    return ErrorOf(m);
-  };
-  using M = OnnxModelBuilder;
-  CHECK(Has(with([](M& m) { m.Node("Relu", {"q"}, {"z"}); }), "reads 'q'"));
-  CHECK(Has(with([](M& m) { m.Node("Relu", {"x"}, {"y"}); }), "'y' is made by node 'node_y'"));
-  CHECK(Has(with([](M& m) { m.Weights("w", {3, 4}); }), "two initialisers are named 'w'"));
-  CHECK(Has(with([](M& m) { m.Input("x", {"2"}); }), "two inputs are named 'x'"));
-  CHECK(Has(with([](M& m) {
-              m.Node("Relu", {"b"}, {"a"});
-              m.Node("Relu", {"a"}, {"b"});
-            }),
-            "cycle through 'node_a'"));
-  CHECK(Has(with([](M& m) { m.Output("nothing"); }), "output 'nothing'"));
-  CHECK(Has(with([](M& m) { m.Node("Add", {"x", "w"}, {"z"}); }), "node 'node_z' (Add)"));
-  CHECK(Has(with([](M& m) { m.Node("MatMul", {"w", "x"}, {"z"}); }), "inner dims differ"));
-  CHECK(Has(with([](M& m) { m.Node("Softmax", {"x"}, {"z"}, {{"axis", int64_t{7}}}); }), "axis 7"));
-  CHECK(Has(with([](M& m) { m.Node("Relu", {}, {"z"}); }), "operand 0 is missing"));
-  CHECK(Has(with([](M& m) {  // constants, computed at import
-              m.Ints("t", {2}, {4, 4});
-              m.Node("Neg", {"t", ""}, {"z"});
-            }),
-            "input 1 is missing"));
-  CHECK(Has(with([](M& m) {
-              m.Node("SequenceConstruct", {"x"}, {"z"});
-              m.Output("z");
-            }),
-            "'z'"));
-  CHECK(Has(with([](M& m) {
-              m.Ints("t", {2}, {4, 4});
-              m.Node("Reshape", {"x", "t"}, {"z"});
-            }),
-            "[2, 3] to [4, 4]"));
-  CHECK(Has(with([](M& m) {
-              m.Ints("t", {2}, {int64_t{1} << 40, int64_t{1} << 40});
-              m.Node("Expand", {"x", "t"}, {"z"});
-            }),
-            "node_z"));
-  CHECK(Has(with([](M& m) {
-              m.Ints("t", {3}, {int64_t{1} << 40, int64_t{1} << 40, 8});
-              m.Node("ConstantOfShape", {"t"}, {"z"});
-            }),
-            "node_z"));
-  CHECK(Has(with([](M& m) { m.model().mutable_graph()->mutable_initializer(0)->set_dims(0, 9); }),
-            "12 values for 36 elements"));
-  CHECK(Has(with([](M& m) { m.model().mutable_graph()->mutable_initializer(0)->set_dims(0, -3); }),
-            "dim of -3"));
-  CHECK(Has(with([](M& m) { m.model().mutable_graph()->mutable_initializer(0)->set_data_type(8); }),
-            "element type 8"));
-  CHECK(Has(with([](M& m) { m.model().mutable_opset_import(0)->set_version(5); }), "opset 5"));
-  for (const char* extent : {"0", "-1"}) {
-    OnnxModelBuilder m;
-    m.Input("x", {extent, "3"});
-    m.Node("Relu", {"x"}, {"y"});
-    m.Output("y");
-    CHECK(Has(ErrorOf(m), "input 'x'"));
-  }
-}
-
-TEST_CASE("damaged bytes are errors, never crashes") {
-  const std::string bytes = Attention().Bytes();
-  std::mt19937 random(5);
-  int refused = 0;
-  for (int round = 0; round < 400; ++round) {
-    std::string damaged = bytes;
-    if (round % 2 == 0) damaged.resize(random() % damaged.size());
-    for (int k = 0; k < 3 && !damaged.empty(); ++k) {
-      damaged[random() % damaged.size()] = static_cast<char>(random());
-    }
-    refused += ImportOnnxBytes(damaged, "damaged.onnx", {}, nullptr).ok() ? 0 : 1;
-  }
-  CHECK(refused > 200);
-  CHECK_FALSE(ImportOnnxBytes("", "empty.onnx", {}, nullptr).ok());
-  CHECK_FALSE(ImportOnnxBytes("not a model at all", "words.onnx", {}, nullptr).ok());
 }
 
 }  // namespace tandem

@@ -4,49 +4,12 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/onnx_importer.h"
-#include "models/onnx_model_builder.h"
-#include "pcg/interpreter.h"
+#include "models/onnx_import_checks.h"
 
 namespace tandem {
 namespace {
 
-using Dims = std::vector<int64_t>;
 using Values = std::vector<double>;
-
-Graph Import(const OnnxModelBuilder& model, const ImportOptions& options = {},
-             ImportReport* report = nullptr) {
-  auto graph = ImportOnnxBytes(model.Bytes(), "test.onnx", options, report);
-  INFO(graph.status());
-  REQUIRE(graph.ok());
-  return *graph;
-}
-
-std::string ErrorOf(const OnnxModelBuilder& model) {
-  const auto graph = ImportOnnxBytes(model.Bytes(), "test.onnx", {}, nullptr);
-  REQUIRE_FALSE(graph.ok());
-  return std::string(graph.status().message());
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
-
-// First output; the graph has one input.
-HostTensor Evaluate(const Graph& graph, const HostTensor& input) {
-  std::map<TensorId, HostTensor> sources;
-  for (size_t t = 0; t < graph.tensors.size(); ++t) {
-    const Tensor& tensor = graph.tensors[t];
-    if (tensor.producer.valid()) continue;
-    sources[TensorId(static_cast<int64_t>(t))] = {PlainShape(tensor.shape), tensor.values};
-  }
-  sources[graph.inputs[0]] = input;
-  const auto values = EvaluateGraph(graph, sources, {graph.outputs[0]});
-  INFO(values.status());
-  REQUIRE(values.ok());
-  return values->at(graph.outputs[0]);
-}
 
 int Parameters(const Graph& graph) {
   return static_cast<int>(

@@ -17,7 +17,8 @@ std::string AttributesText(const Attributes& attributes) {
     if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) {
       absl::StrAppend(&text, absl::StrJoin(*l, ","));
     }
-    if (const auto* s = std::get_if<std::string>(&value)) absl::StrAppend(&text, s->size(), "#", *s);
+    if (const auto* s = std::get_if<std::string>(&value))
+      absl::StrAppend(&text, s->size(), "#", *s);
   }
   return text;
 }
