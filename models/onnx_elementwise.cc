@@ -5,46 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/onnx_masks.h"
 #include "models/onnx_ops.h"
 
 namespace tandem {
 namespace {
-
-// Every row along the last axis of a known mask has an element above minus infinity; for conditions
-// (`as_condition`), an element that is true (or, inverted, false).
-bool EveryRowHas(OnnxContext& c, const OnnxValue& mask, double finite_where, bool as_condition) {
-  FormulaArena& f = c.formulas;
-  const auto good = [&](std::pair<double, double> range) {
-    if (as_condition) return range.first == finite_where && range.second == finite_where;
-    return range.first > -HUGE_VAL;
-  };
-  if (good(f.Range(mask.formula, mask.shape))) return true;
-  if (mask.shape.empty()) return false;
-  const size_t last = mask.shape.size() - 1;
-  std::vector<int> witnesses = {f.Number(0), f.Number(static_cast<double>(mask.shape[last] - 1))};
-  if (last > 0 && mask.shape[last - 1] <= mask.shape[last]) {
-    witnesses.push_back(f.Index(static_cast<int>(last) - 1));  // the diagonal
-  }
-  for (int witness : witnesses) {
-    std::vector<int> indices;
-    for (size_t d = 0; d < last; ++d) indices.push_back(f.Index(static_cast<int>(d)));
-    indices.push_back(witness);
-    Dims rows(mask.shape.begin(), mask.shape.end() - 1);
-    const int row = f.Simplify(f.Substitute(mask.formula, indices), rows);
-    if (good(f.Range(row, rows))) return true;
-  }
-  if (Product(mask.shape) > (1 << 20)) return false;
-  const std::vector<double> values = f.Evaluate(mask.formula, mask.shape);
-  const auto n = static_cast<size_t>(mask.shape[last]);
-  for (size_t row = 0; row < values.size(); row += n) {
-    bool found = false;
-    for (size_t j = row; j < row + n; ++j) {
-      found = found || (as_condition ? values[j] == finite_where : values[j] > -HUGE_VAL);
-    }
-    if (!found) return false;
-  }
-  return true;
-}
 
 bool HoldsInfinity(OnnxContext& c, const OnnxValue& value) {
   const auto range = c.formulas.Range(value.formula, value.shape);
