@@ -147,6 +147,9 @@ echo 'operator broken(x[n]) -> y[n] { y[i] = x[i' > broken.ops
 expect 2 "broken.ops:" operators check broken.ops
 echo 'rule bad { given x[n] source { y = relu(x) } target { y = tanh(x) } }' > bad.rules
 expect 1 "refuted" rules verify bad.rules
+echo 'rule odd { given x[n] source { y = nosuch(x) } target { y = tanh(x) } }' > odd.rules
+expect 2 "nosuch" rules verify odd.rules
+expect 0 "Tandem" optimize --freeze layers.0 --freeze layers.2 mlp-tiny --machine cpu --devices 2 --no-baselines --out frozen
 expect 1 "short by" optimize mlp-tiny --machine cpu --devices 2 --memory-limit 1KiB
 expect 2 "4" run plan --ranks 3
 expect 2 "nowhere" verify nowhere

@@ -54,4 +54,10 @@ CLI::Validator NotEmpty() {
       [](std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
 }
 
+CLI::Option* AddRepeated(CLI::App& command, const std::string& name,
+                         std::vector<std::string>& values, const std::string& description) {
+  return command.add_option(name, values, description + "; may be given several times")
+      ->allow_extra_args(false);
+}
+
 }  // namespace tandem::cli

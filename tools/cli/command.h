@@ -38,6 +38,11 @@ CLI::Validator AboveZero();
 // Refuses the empty text, which is most often a variable that is not set.
 CLI::Validator NotEmpty();
 
+// An option that may be given several times, one value each: it never takes what stands behind its
+// value, which may be the model.
+CLI::Option* AddRepeated(CLI::App& command, const std::string& name,
+                         std::vector<std::string>& values, const std::string& description);
+
 // A command's body; its result is the exit code.
 using Body = std::function<int()>;
 // Set by the chosen command's callback; run by main() outside CLI11.

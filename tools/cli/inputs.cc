@@ -21,17 +21,15 @@ void ModelInput::Add(CLI::App& command) {
       .add_option("--global-batch", global_batch,
                   "Examples a step; replaces the batch that an ONNX file or the zoo fixed")
       ->check(AtLeastOne());
-  command.add_option("--dim", dims, "Binds a symbolic dimension: --dim seq=2048");
-  command.add_option("--operators", operator_files,
-                     "Files of further operators as text (docs/operators.md)");
-  command.add_option(
-      "--tie", tie,
-      "Regular expressions of vectors of an ONNX file that are one parameter wherever "
-      "they are read; without it each place has its own");
-  command.add_option(
-      "--untie", untie,
-      "Regular expressions of matrices of an ONNX file that are a parameter of their "
-      "own in each place, although they are equal");
+  AddRepeated(command, "--dim", dims, "Binds a symbolic dimension: --dim seq=2048");
+  AddRepeated(command, "--operators", operator_files,
+              "A file of further operators as text (docs/operators.md)");
+  AddRepeated(command, "--tie", tie,
+              "Regular expression of vectors of an ONNX file that are one parameter wherever they "
+              "are read; without it each place has its own");
+  AddRepeated(command, "--untie", untie,
+              "Regular expression of matrices of an ONNX file that are a parameter of their own in "
+              "each place, although they are equal");
 }
 
 absl::StatusOr<Graph> ModelInput::Load(ImportReport* report,
@@ -101,8 +99,8 @@ void TrainingInput::Add(CLI::App& command) {
                   "What is planned and costed; default bf16 with fp32 master weights on GPUs, "
                   "fp32 on cpu")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp64"}));
-  command.add_option("--freeze", freeze, "Regular expressions of tensors not to train");
-  command.add_option("--train", train, "Regular expressions of tensors to train");
+  AddRepeated(command, "--freeze", freeze, "Regular expression of tensors not to train");
+  AddRepeated(command, "--train", train, "Regular expression of tensors to train");
 }
 
 absl::StatusOr<TrainingOptions> TrainingInput::Options(const Machine& machine, const Graph& forward,

@@ -47,6 +47,10 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
   if (!rules.ok()) return Fail(rules.status());
   absl::StatusOr<OperatorLibrary> library = Operators(operators);
   if (!library.ok()) return Fail(library.status());
+  for (const Rule& rule : *rules) {  // no operator, rank or attribute that is not there
+    absl::StatusOr<RuleGraphs> graphs = GraphsOf(rule, *library);
+    if (!graphs.ok()) return Fail(graphs.status());
+  }
   int proved = 0, refuted = 0, unknown = 0;
   Json list = Json::array();
   for (const Rule& rule : *rules) {
@@ -54,7 +58,7 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
     Json one;
     one["name"] = rule.name;
     one["verdict"] = IsProved(v) ? "proved" : IsRefuted(v) ? "refuted" : "unknown";
-    one["reason"] = IsProved(v) ? rule.reason : ToString(v);
+    one["reason"] = rule.reason;
     one["counterexample"] = nullptr;
     if (const auto* p = std::get_if<Proved>(&v)) {
       ++proved;
@@ -63,8 +67,10 @@ int VerifyRules(const std::vector<std::string>& files, const std::vector<std::st
     } else if (const auto* r = std::get_if<Refuted>(&v)) {
       ++refuted;
       one["counterexample"] = ToString(r->counterexample);
+      one["reason"] = one["counterexample"];
     } else {
       ++unknown;
+      one["reason"] = std::get<Unknown>(v).reason;
     }
     if (!json) {
       std::cout << absl::StrFormat("%-28s %-8s %s\n", rule.name, one["verdict"].get<std::string>(),
@@ -171,8 +177,8 @@ void AddRules(CLI::App& app, Chosen& chosen) {
                             "Example: tandem rules verify          (the built-in ones)\n"
                             "Example: tandem rules verify my.rules --operators my.ops");
   verify->add_option("files", *files, "Rule files; default: the built-in rules");
-  verify->add_option("--operators", *operators,
-                     "Files of further operators as text (docs/operators.md)");
+  AddRepeated(*verify, "--operators", *operators,
+              "A file of further operators as text (docs/operators.md)");
   verify->add_flag("--json", *json, "Prints JSON");
   verify->callback(
       [=, &chosen] { chosen.body = [=] { return VerifyRules(*files, *operators, *json); }; });

@@ -80,11 +80,14 @@ Chips StepChips(const Program& program, int instruction) {
   const Instruction& step = program.instructions[static_cast<size_t>(instruction)];
   Chips chips = {{Chip::Kind::kStep, StepKindName(step.step), ""}};
   for (int axis : step.axes) chips.push_back(AxisChip(program.mesh, axis));
-  int64_t bytes = 0;
-  for (BufferId id : step.inputs) bytes = std::max(bytes, program.buffer(id).bytes);
-  for (BufferId id : step.outputs) bytes = std::max(bytes, program.buffer(id).bytes);
+  int64_t read = 0, written = 0;
+  for (BufferId id : step.inputs) read += program.buffer(id).bytes;
+  for (BufferId id : step.outputs) written += program.buffer(id).bytes;
+  const int64_t bytes = std::max(read, written);
   if (step.kind == InstructionKind::kCollective && bytes > 0) {
-    chips.push_back({Chip::Kind::kMuted, Bytes(static_cast<double>(bytes)), ""});
+    std::string text = Bytes(static_cast<double>(bytes));
+    if (step.outputs.size() > 1) absl::StrAppend(&text, " of ", step.outputs.size(), " values");
+    chips.push_back({Chip::Kind::kMuted, std::move(text), ""});
   }
   return chips;
 }

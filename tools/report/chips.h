@@ -37,7 +37,8 @@ Chip AxisChip(const Mesh& mesh, int axis);
 // Extents with the axes that split them; a dim of several factors shows them where they differ.
 Chips ShapeChips(const FactoredShape& shape, const Layout& layout, const Mesh& mesh);
 
-// "all-reduce [x0] 64 MiB" of a collective, local copy or accumulation.
+// "all-reduce [x0] 64 MiB" of a collective, local copy or accumulation; of all values that it
+// carries, "64 MiB of 12 values".
 Chips StepChips(const Program& program, int instruction);
 
 std::string Html(const Chips& chips);
