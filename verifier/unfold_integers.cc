@@ -22,10 +22,10 @@ bool Unfolder::IsInteger(ExprId id) const {
       return true;
     case ExprKind::kSelect:
       return IsInteger(e.args[1]) && IsInteger(e.args[2]);
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
     case ExprKind::kRead:
       return !e.has_else && op_.tensors[static_cast<size_t>(e.ref)].kind == ElementKind::kInt;
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
     case ExprKind::kAdd:
     case ExprKind::kSub:
     case ExprKind::kMul:
