@@ -28,7 +28,7 @@ enum class ExprKind : uint8_t {
   kNeg,
   kFloorDiv,
   kMod,      // on integers, rounding to minus infinity
-  kCall,     // scalar function `name` of args: see ScalarFunctions() in op_parser.h
+  kCall,     // scalar function `name` of args: see scalar_functions.h
   kCompare,  // name is one of == != < <= > >=
   kAnd,
   kOr,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "pcg/op_parser.h"
+#include "pcg/scalar_functions.h"
 
 namespace tandem {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pcg/op_parser.h"
+#include "pcg/scalar_functions.h"
 
 namespace tandem {
 namespace {

@@ -18,14 +18,6 @@ absl::StatusOr<std::vector<OpSpec>> ParseOperators(absl::string_view text, absl:
 // Canonical text; ParseOperators(PrintOperator(s)) gives s again.
 std::string PrintOperator(const OpSpec& spec);
 
-// The closed list of scalar functions: exp log sqrt rsqrt tanh erf sin cos abs sign floor pow(a,b)
-// max(a,b) min(a,b) isnan uniform(seed, counter...) .
-struct ScalarFunction {
-  absl::string_view name;
-  int arity;  // -1: any
-};
-const std::vector<ScalarFunction>& ScalarFunctions();
-
 // Operators by name. A graph owns one: built-ins plus what a user or automatic differentiation
 // added. Ordered by name.
 class OperatorLibrary {

@@ -1,8 +1,9 @@
+#include "pcg/size_table.h"
+
 #include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "pcg/op_sizes.h"
 #include "pcg/symbolic_attribute.h"
 
 namespace tandem {
