@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "models/zoo.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
+#include "pcg/io/file_io.h"
+#include "pcg/program/plan.h"
 
 namespace tandem {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "models/model_summary.h"
 #include "models/zoo.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
+#include "pcg/io/file_io.h"
+#include "pcg/program/plan.h"
 
 namespace tandem {
 namespace {

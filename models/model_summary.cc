@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
-#include "pcg/op_analysis.h"
+#include "pcg/instance/op_analysis.h"
 
 namespace tandem {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/onnx_importer.h"
-#include "pcg/graph.h"
+#include "models/onnx/importer.h"
+#include "pcg/graph/graph.h"
 
 namespace tandem {
 

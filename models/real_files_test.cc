@@ -10,10 +10,10 @@
 
 #include "models/load_model.h"
 #include "models/model_summary.h"
-#include "models/onnx_file.h"
-#include "pcg/file_io.h"
-#include "pcg/interpreter.h"
-#include "pcg/training.h"
+#include "models/onnx/file.h"
+#include "pcg/autodiff/training.h"
+#include "pcg/graph/interpreter.h"
+#include "pcg/io/file_io.h"
 
 namespace tandem {
 namespace {

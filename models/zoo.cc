@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "pcg/graph_builder.h"
+#include "pcg/graph/graph_builder.h"
 
 namespace tandem {
 namespace {

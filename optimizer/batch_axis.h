@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "optimizer/node_classes.h"
-#include "pcg/graph.h"
+#include "pcg/graph/graph.h"
 
 namespace tandem {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "pcg/graph.h"
+#include "pcg/graph/graph.h"
 
 namespace tandem {
 

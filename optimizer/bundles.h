@@ -1,4 +1,4 @@
-// How small collectives are put together (pcg/bundle.h).
+// How small collectives are put together (pcg/program/bundle.h).
 #ifndef TANDEM_OPTIMIZER_BUNDLES_H_
 #define TANDEM_OPTIMIZER_BUNDLES_H_
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pcg/factor_table.h"
-#include "pcg/op_analysis.h"
+#include "pcg/instance/op_analysis.h"
+#include "pcg/layout/factor_table.h"
 
 namespace tandem {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "pcg/graph.h"
-#include "pcg/program.h"
-#include "pcg/strategy.h"
+#include "pcg/graph/graph.h"
+#include "pcg/layout/strategy.h"
+#include "pcg/program/program.h"
 
 namespace tandem {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "optimizer/batch_axis.h"
-#include "pcg/issue_order.h"
-#include "pcg/op_analysis.h"
+#include "pcg/instance/op_analysis.h"
+#include "pcg/program/issue_order.h"
 
 namespace tandem {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "pcg/issue_order.h"
+#include "pcg/program/issue_order.h"
 
 namespace tandem {
 namespace {

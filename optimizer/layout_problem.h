@@ -14,8 +14,8 @@
 #include "optimizer/node_classes.h"
 #include "optimizer/reshard_table.h"
 #include "optimizer/solver/problem.h"
-#include "pcg/graph.h"
-#include "pcg/strategy.h"
+#include "pcg/graph/graph.h"
+#include "pcg/layout/strategy.h"
 #include "simulator/machine.h"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 #include "optimizer/make_plan.h"
 
-#include "pcg/training.h"
+#include "pcg/autodiff/training.h"
 
 namespace tandem {
 

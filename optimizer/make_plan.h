@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "optimizer/optimize.h"
-#include "pcg/plan.h"
+#include "pcg/program/plan.h"
 
 namespace tandem {
 

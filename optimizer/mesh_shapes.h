@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pcg/layout.h"
+#include "pcg/layout/layout.h"
 
 namespace tandem {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pcg/graph_copy.h"
+#include "pcg/graph/graph_copy.h"
 
 namespace tandem {
 namespace {

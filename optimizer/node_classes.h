@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/factor_table.h"
-#include "pcg/graph.h"
-#include "pcg/strategy.h"
+#include "pcg/graph/graph.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/layout/strategy.h"
 #include "substitutions/apply.h"
 
 namespace tandem {

@@ -15,8 +15,8 @@
 #include "optimizer/node_classes.h"
 #include "optimizer/recompute.h"
 #include "optimizer/search_layouts.h"
-#include "pcg/op_analysis.h"
-#include "pcg/training.h"
+#include "pcg/autodiff/training.h"
+#include "pcg/instance/op_analysis.h"
 
 namespace tandem {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "optimizer/forced.h"
-#include "pcg/graph.h"
-#include "pcg/plan.h"
-#include "pcg/program.h"
-#include "pcg/strategy.h"
+#include "pcg/graph/graph.h"
+#include "pcg/layout/strategy.h"
+#include "pcg/program/plan.h"
+#include "pcg/program/program.h"
 #include "simulator/machine.h"
 #include "simulator/timeline.h"
 #include "substitutions/apply.h"
@@ -45,7 +45,7 @@ struct Evaluated {
   int form = 0;
   int64_t micro_batches = 1;
   int recomputed_blocks = 0;
-  int64_t bundle_bytes = 0;      // of collectives put together (pcg/bundle.h); 0 = each by itself
+  int64_t bundle_bytes = 0;      // of collectives put together (pcg/program/bundle.h); 0 = each by itself
   double objective_seconds = 0;  // the search's own cost, no overlap
   double bound_seconds = 0;
   bool fits = false;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/graph_copy.h"
+#include "pcg/graph/graph_copy.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "absl/status/statusor.h"
-#include "pcg/graph.h"
+#include "pcg/graph/graph.h"
 
 namespace tandem {
 

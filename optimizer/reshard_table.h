@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "optimizer/solver/problem.h"
-#include "pcg/layout.h"
+#include "pcg/layout/layout.h"
 #include "simulator/program_cost.h"
 
 namespace tandem {

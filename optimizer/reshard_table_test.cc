@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "pcg/reshard.h"
+#include "pcg/layout/reshard.h"
 
 namespace tandem {
 namespace {

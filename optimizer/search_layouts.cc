@@ -18,8 +18,8 @@
 #include "optimizer/solver/memory.h"
 #include "optimizer/solver/repeat.h"
 #include "optimizer/solver/solve.h"
-#include "pcg/bundle.h"
-#include "pcg/lower.h"
+#include "pcg/program/bundle.h"
+#include "pcg/program/lower.h"
 #include "simulator/program_cost.h"
 
 namespace tandem {

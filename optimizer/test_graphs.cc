@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/graph_builder.h"
+#include "pcg/graph/graph_builder.h"
 
 namespace tandem {
 

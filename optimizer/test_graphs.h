@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pcg/graph.h"
+#include "pcg/graph/graph.h"
 #include "substitutions/apply.h"
 
 namespace tandem {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/graph.h"
-#include "pcg/interpreter.h"
+#include "pcg/graph/graph.h"
+#include "pcg/graph/interpreter.h"
 #include "runtime/execution.h"
 #include "runtime/sources.h"
 

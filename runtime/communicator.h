@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "pcg/dtype.h"
-#include "pcg/factor_table.h"
+#include "pcg/layout/factor_table.h"
 
 namespace tandem {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "pcg/op_structure.h"
+#include "pcg/instance/op_structure.h"
 
 namespace tandem {
 namespace {

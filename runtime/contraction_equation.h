@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "pcg/op_instance.h"
+#include "pcg/instance/op_instance.h"
 
 namespace tandem {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/op_structure.h"
+#include "pcg/instance/op_structure.h"
 #include "runtime/contraction_equation.h"
 
 namespace tandem {

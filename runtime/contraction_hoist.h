@@ -13,7 +13,7 @@
 #ifndef TANDEM_RUNTIME_CONTRACTION_HOIST_H_
 #define TANDEM_RUNTIME_CONTRACTION_HOIST_H_
 
-#include "pcg/op_instance.h"
+#include "pcg/instance/op_instance.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "pcg/op_parser.h"
+#include "pcg/language/op_parser.h"
 #include "runtime/contraction_equation.h"
 
 namespace tandem {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/graph.h"
-#include "pcg/interpreter.h"
+#include "pcg/graph/graph.h"
+#include "pcg/graph/interpreter.h"
 
 namespace tandem {
 

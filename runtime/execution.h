@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pcg/dtype.h"
-#include "pcg/graph.h"
-#include "pcg/program.h"
-#include "pcg/record.h"
+#include "pcg/graph/graph.h"
+#include "pcg/io/record.h"
+#include "pcg/program/program.h"
 #include "runtime/sources.h"
 
 namespace tandem {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pcg/loop_nest.h"
-#include "pcg/op_instance.h"
+#include "pcg/instance/op_instance.h"
+#include "pcg/kernel/loop_nest.h"
 
 namespace tandem {
 

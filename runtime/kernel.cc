@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pcg/loop_nest.h"
+#include "pcg/kernel/loop_nest.h"
 #include "runtime/contraction_equation.h"
 #include "runtime/contraction_hoist.h"
 #include "runtime/conv_kernel.h"

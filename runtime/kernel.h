@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pcg/loop_nest.h"
-#include "pcg/op_instance.h"
+#include "pcg/instance/op_instance.h"
+#include "pcg/kernel/loop_nest.h"
 
 namespace tandem {
 

@@ -5,11 +5,11 @@
 #include <random>
 #include <string>
 
-#include "pcg/autodiff.h"
-#include "pcg/factor_table.h"
-#include "pcg/interpreter.h"
-#include "pcg/op_parser.h"
-#include "pcg/operator_samples.h"
+#include "pcg/autodiff/autodiff.h"
+#include "pcg/graph/interpreter.h"
+#include "pcg/graph/operator_samples.h"
+#include "pcg/language/op_parser.h"
+#include "pcg/layout/factor_table.h"
 
 namespace tandem {
 namespace {

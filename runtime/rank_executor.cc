@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/op_analysis.h"
+#include "pcg/instance/op_analysis.h"
 #include "runtime/index_use.h"
 
 namespace tandem {

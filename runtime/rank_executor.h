@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pcg/graph.h"
-#include "pcg/program.h"
-#include "pcg/record.h"
+#include "pcg/graph/graph.h"
+#include "pcg/io/record.h"
+#include "pcg/program/program.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/kernel.h"
 #include "runtime/sources.h"

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "pcg/dtype.h"
-#include "pcg/plan.h"
-#include "pcg/record.h"
+#include "pcg/io/record.h"
+#include "pcg/program/plan.h"
 
 namespace tandem {
 

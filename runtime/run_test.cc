@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-#include "pcg/program_interpreter.h"
+#include "pcg/program/program_interpreter.h"
 #include "runtime/check.h"
 #include "runtime/execution.h"
 #include "runtime/test_plans.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/op_analysis.h"
+#include "pcg/instance/op_analysis.h"
 
 namespace tandem {
 namespace {

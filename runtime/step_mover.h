@@ -1,5 +1,5 @@
 // Executes one reshard step of a Program between the local buffers of a device group. Where each
-// element goes is what StepCopies (pcg/step_data.h) says; this packs, communicates and unpacks.
+// element goes is what StepCopies (pcg/layout/step_data.h) says; this packs, communicates and unpacks.
 #ifndef TANDEM_RUNTIME_STEP_MOVER_H_
 #define TANDEM_RUNTIME_STEP_MOVER_H_
 
@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pcg/program.h"
-#include "pcg/step_data.h"
+#include "pcg/layout/step_data.h"
+#include "pcg/program/program.h"
 #include "runtime/communicator.h"
 
 namespace tandem {

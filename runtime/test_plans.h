@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "pcg/factor_table.h"
-#include "pcg/lower.h"
-#include "pcg/op_parser.h"
-#include "pcg/plan.h"
-#include "pcg/test_mesh.h"
-#include "pcg/training.h"
+#include "pcg/autodiff/training.h"
+#include "pcg/language/op_parser.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/layout/test_mesh.h"
+#include "pcg/program/lower.h"
+#include "pcg/program/plan.h"
 
 namespace tandem {
 

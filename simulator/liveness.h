@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "pcg/program.h"
+#include "pcg/program/program.h"
 
 namespace tandem {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
-#include "pcg/file_io.h"
+#include "pcg/io/file_io.h"
 #include "simulator/machine.pb.h"
 #include "simulator/machine_check.h"
 #include "simulator/machine_presets.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pcg/op_analysis.h"
+#include "pcg/instance/op_analysis.h"
 #include "simulator/kernel_cost.h"
 
 namespace tandem {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "pcg/dtype.h"
-#include "pcg/op_instance.h"
-#include "pcg/reshard.h"
+#include "pcg/instance/op_instance.h"
+#include "pcg/layout/reshard.h"
 #include "simulator/collective_cost.h"
 #include "simulator/machine.h"
 

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "pcg/instance_builder.h"
-#include "pcg/op_parser.h"
+#include "pcg/instance/instance_builder.h"
+#include "pcg/language/op_parser.h"
 #include "simulator/kernel_cost.h"
 
 namespace tandem {

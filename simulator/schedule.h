@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "pcg/program.h"
-#include "pcg/record.h"
+#include "pcg/io/record.h"
+#include "pcg/program/program.h"
 #include "simulator/liveness.h"
 #include "simulator/machine.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/graph.h"
-#include "pcg/program.h"
+#include "pcg/graph/graph.h"
+#include "pcg/program/program.h"
 #include "simulator/machine.h"
 #include "simulator/schedule.h"
 

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/factor_table.h"
-#include "pcg/lower.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/program/lower.h"
 #include "simulator/collective_cost.h"
 #include "simulator/kernel_cost.h"
 #include "simulator/program_cost.h"

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pcg/graph_copy.h"
-#include "pcg/symbolic_attribute.h"
+#include "pcg/graph/graph_copy.h"
+#include "pcg/instance/symbolic_attribute.h"
 #include "substitutions/attr_expression.h"
 
 namespace tandem {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/factor_table.h"
-#include "pcg/graph.h"
-#include "pcg/plan.h"
+#include "pcg/graph/graph.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/program/plan.h"
 #include "substitutions/rule.h"
 
 namespace tandem {

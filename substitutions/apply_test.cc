@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "pcg/symbolic_attribute.h"
+#include "pcg/instance/symbolic_attribute.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <vector>
 
-#include "pcg/symbolic_attribute.h"
+#include "pcg/instance/symbolic_attribute.h"
 
 namespace tandem {
 namespace {

@@ -23,7 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "pcg/graph.h"
+#include "pcg/graph/graph.h"
 
 namespace tandem {
 

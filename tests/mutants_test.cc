@@ -10,13 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/zoo.h"
-#include "pcg/factor_table.h"
-#include "pcg/interpreter.h"
-#include "pcg/layout.h"
-#include "pcg/training.h"
+#include "pcg/autodiff/training.h"
+#include "pcg/graph/interpreter.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/layout/layout.h"
 #include "substitutions/rule.h"
-#include "verifier/rule_proof.h"
-#include "verifier/split_proof.h"
+#include "verifier/equality/rule_proof.h"
+#include "verifier/splits/split_proof.h"
 
 namespace tandem {
 namespace {

@@ -9,7 +9,7 @@
 #include "optimizer/make_plan.h"
 #include "optimizer/optimize.h"
 #include "runtime/run.h"
-#include "verifier/split_proof.h"
+#include "verifier/splits/split_proof.h"
 
 namespace tandem {
 namespace {

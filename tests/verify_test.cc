@@ -7,8 +7,8 @@
 #include "models/zoo.h"
 #include "optimizer/make_plan.h"
 #include "optimizer/optimize.h"
-#include "verifier/plan_proof.h"
-#include "verifier/split_proof.h"
+#include "verifier/program/plan_proof.h"
+#include "verifier/splits/split_proof.h"
 
 namespace tandem {
 namespace {

@@ -1,10 +1,10 @@
 #include "verifier/builtin_proofs.h"
 
 #include "absl/strings/str_cat.h"
-#include "pcg/factor_table.h"
-#include "verifier/rule_proof.h"
+#include "pcg/layout/factor_table.h"
+#include "verifier/equality/rule_proof.h"
 #include "verifier/sample_instances.h"
-#include "verifier/split_proof.h"
+#include "verifier/splits/split_proof.h"
 
 namespace tandem {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/op_parser.h"
+#include "pcg/language/op_parser.h"
 #include "substitutions/rule.h"
-#include "verifier/certificate_book.h"
+#include "verifier/certificates/certificate_book.h"
 
 namespace tandem {
 

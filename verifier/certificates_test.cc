@@ -2,13 +2,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "pcg/op_parser.h"
+#include "pcg/language/op_parser.h"
 #include "substitutions/rule.h"
 #include "verifier/builtin_proofs.h"
-#include "verifier/certificate_book.h"
-#include "verifier/rule_proof.h"
+#include "verifier/certificates/certificate_book.h"
+#include "verifier/equality/rule_proof.h"
 #include "verifier/sample_instances.h"
-#include "verifier/split_proof.h"
+#include "verifier/splits/split_proof.h"
 
 namespace tandem {
 namespace {

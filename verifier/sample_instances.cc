@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/autodiff.h"
-#include "pcg/op_parser.h"
+#include "pcg/autodiff/autodiff.h"
+#include "pcg/language/op_parser.h"
 
 namespace tandem {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/op_instance.h"
-#include "pcg/op_spec.h"
+#include "pcg/instance/op_instance.h"
+#include "pcg/language/op_spec.h"
 
 namespace tandem {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/loop_nest.h"
-#include "pcg/op_parser.h"
-#include "pcg/sample_inputs.h"
+#include "pcg/graph/sample_inputs.h"
+#include "pcg/kernel/loop_nest.h"
+#include "pcg/language/op_parser.h"
 
 namespace tandem {
 namespace {

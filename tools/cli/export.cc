@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
-#include "pcg/record.h"
+#include "pcg/io/file_io.h"
+#include "pcg/io/record.h"
+#include "pcg/program/plan.h"
 #include "simulator/machine.h"
 #include "simulator/timeline.h"
 #include "tools/cli/command.h"

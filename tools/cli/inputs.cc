@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "pcg/file_io.h"
+#include "pcg/io/file_io.h"
 #include "tools/cli/command.h"
 
 namespace tandem::cli {

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "models/load_model.h"
-#include "pcg/graph.h"
-#include "pcg/plan.h"
+#include "pcg/graph/graph.h"
+#include "pcg/program/plan.h"
 #include "simulator/machine.h"
 
 namespace tandem::cli {

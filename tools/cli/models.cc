@@ -8,8 +8,8 @@
 #include "models/load_model.h"
 #include "models/model_summary.h"
 #include "models/zoo.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
+#include "pcg/io/file_io.h"
+#include "pcg/program/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 

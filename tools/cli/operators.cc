@@ -2,8 +2,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "pcg/file_io.h"
-#include "pcg/op_parser.h"
+#include "pcg/io/file_io.h"
+#include "pcg/language/op_parser.h"
 #include "tools/cli/command.h"
 
 namespace tandem::cli {

@@ -10,14 +10,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "optimizer/make_plan.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
+#include "pcg/io/file_io.h"
+#include "pcg/program/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/proved_rules.h"
 #include "tools/cli/summary.h"
 #include "tools/report/report.h"
-#include "verifier/plan_proof.h"
+#include "verifier/program/plan_proof.h"
 
 namespace tandem::cli {
 namespace {

@@ -6,16 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
-#include "pcg/record.h"
+#include "pcg/io/file_io.h"
+#include "pcg/io/record.h"
+#include "pcg/program/plan.h"
 #include "simulator/machine.h"
 #include "simulator/timeline.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
 #include "tools/cli/summary.h"
-#include "verifier/certificate_book.h"
-#include "verifier/plan_proof.h"
+#include "verifier/certificates/certificate_book.h"
+#include "verifier/program/plan_proof.h"
 
 namespace tandem::cli {
 namespace {

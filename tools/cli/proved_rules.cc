@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "verifier/rule_proof.h"
-#include "verifier/split_proof.h"
+#include "verifier/equality/rule_proof.h"
+#include "verifier/splits/split_proof.h"
 
 namespace tandem::cli {
 

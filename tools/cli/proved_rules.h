@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "substitutions/apply.h"
-#include "verifier/certificate_book.h"
+#include "verifier/certificates/certificate_book.h"
 
 namespace tandem::cli {
 

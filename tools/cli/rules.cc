@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "pcg/file_io.h"
+#include "pcg/io/file_io.h"
 #include "substitutions/rule.h"
 #include "tools/cli/command.h"
 #include "verifier/builtin_proofs.h"
-#include "verifier/certificate_book.h"
-#include "verifier/rule_proof.h"
+#include "verifier/certificates/certificate_book.h"
+#include "verifier/equality/rule_proof.h"
 
 namespace tandem::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "pcg/file_io.h"
-#include "pcg/plan.h"
-#include "pcg/record.h"
+#include "pcg/io/file_io.h"
+#include "pcg/io/record.h"
+#include "pcg/program/plan.h"
 #include "tools/cli/command.h"
 
 namespace tandem::cli {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "pcg/graph.h"
-#include "pcg/program.h"
+#include "pcg/graph/graph.h"
+#include "pcg/program/program.h"
 #include "tools/report/flow.h"
 
 namespace tandem::report {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "pcg/layout.h"
-#include "pcg/program.h"
+#include "pcg/layout/layout.h"
+#include "pcg/program/program.h"
 
 namespace tandem::report {
 

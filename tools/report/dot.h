@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "pcg/plan.h"
+#include "pcg/program/plan.h"
 
 namespace tandem {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "pcg/graph.h"
-#include "pcg/program.h"
+#include "pcg/graph/graph.h"
+#include "pcg/program/program.h"
 
 namespace tandem::report {
 

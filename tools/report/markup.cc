@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "pcg/utf8.h"
+#include "pcg/io/utf8.h"
 
 namespace tandem::report {
 namespace {

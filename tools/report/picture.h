@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "pcg/graph.h"
-#include "pcg/program.h"
+#include "pcg/graph/graph.h"
+#include "pcg/program/program.h"
 #include "tools/report/block_classes.h"
 #include "tools/report/chips.h"
 #include "tools/report/flow.h"

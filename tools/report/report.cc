@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/file_io.h"
-#include "pcg/record.h"
+#include "pcg/io/file_io.h"
+#include "pcg/io/record.h"
 #include "tools/report/assets.h"
 #include "tools/report/markup.h"
 #include "tools/report/report_data.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "pcg/plan.h"
+#include "pcg/program/plan.h"
 #include "simulator/machine.h"
 
 namespace tandem {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "pcg/plan.h"
+#include "pcg/program/plan.h"
 #include "simulator/machine.h"
 #include "simulator/timeline.h"
 

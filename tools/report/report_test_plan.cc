@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "pcg/factor_table.h"
-#include "pcg/lower.h"
-#include "pcg/training.h"
+#include "pcg/autodiff/training.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/program/lower.h"
 #include "simulator/program_cost.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "pcg/plan.h"
+#include "pcg/program/plan.h"
 #include "simulator/machine.h"
 
 namespace tandem {
