@@ -66,6 +66,17 @@ TEST_CASE("column then row parallel layers, where weights are large and the batc
         2);
 }
 
+TEST_CASE("with biases as well: the bias of a row-parallel layer is kept by one device") {
+  const Graph g = MlpGraph(2048, 4096, 16384, 4096, 4, /*bias=*/true);
+  const OptimizeResult r = PlanOrFail(g, "dgx-a100", 8);
+  CHECK(ForwardRows(r, "linear") == std::vector<std::string>{"split n", "split k, partial bias",
+                                                             "split n", "split k, partial bias"});
+  const auto& code = r.best.program.instructions;
+  CHECK(std::count_if(code.begin(), code.end(), [](const Instruction& i) {
+          return i.kind == InstructionKind::kLocal && i.step == StepKind::kKeepFirst;
+        }) == 2);
+}
+
 TEST_CASE("sequence-parallel norms between a reduce-scatter and an all-gather") {
   const Graph g = TransformerGraph(1, 8192, 32, 128, 1024, 2, /*bias=*/false);
   OptimizeOptions options;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -31,34 +32,51 @@ double ReshardCosts::Seconds(int shape, int from, int to) {
   Shape& s = shapes_[static_cast<size_t>(shape)];
   auto it = s.from.find(from);
   const std::vector<double>& d = it != s.from.end() ? it->second : Distances(s, from);
-  return static_cast<size_t>(to) < d.size() ? d[static_cast<size_t>(to)] : kUnreachable;
+  if (static_cast<size_t>(to) < d.size() && d[static_cast<size_t>(to)] < kUnreachable) {
+    return d[static_cast<size_t>(to)];
+  }
+  return LayoutOf(to).IsPartial() ? MadePartial(shape, from, to) : kUnreachable;
+}
+
+double ReshardCosts::MadePartial(int shape, int from, int to) {
+  const auto known = shapes_[static_cast<size_t>(shape)].made.find({from, to});
+  if (known != shapes_[static_cast<size_t>(shape)].made.end()) return known->second;
+  double seconds = kUnreachable;
+  const std::optional<ReshardStep> last = MakesPartial(LayoutOf(from), LayoutOf(to), mesh_);
+  if (last) {
+    const double before = Seconds(shape, from, InternLayout(last->before));
+    const Shape& s = shapes_[static_cast<size_t>(shape)];
+    const double bytes = LocalBytes(s, last->after);
+    if (before < kUnreachable) seconds = before + StepSeconds(s, *last, bytes, bytes);
+  }
+  shapes_[static_cast<size_t>(shape)].made.emplace(std::make_pair(from, to), seconds);
+  return seconds;
+}
+
+double ReshardCosts::LocalBytes(const Shape& shape, const Layout& layout) const {
+  return static_cast<double>(ElementCount(LocalShape(shape.shape, layout, mesh_)) *
+                             shape.element_bytes);
 }
 
 const std::vector<ReshardCosts::Edge>& ReshardCosts::Edges(Shape& shape, int from) {
   const auto [it, fresh] = shape.edges.try_emplace(from);
   if (!fresh) return it->second;
-  const auto bytes = [&](const Layout& layout) {
-    return static_cast<double>(ElementCount(LocalShape(shape.shape, layout, mesh_)) *
-                               shape.element_bytes);
-  };
   const Layout layout = layouts_[static_cast<size_t>(from)];  // interning moves them
-  const double before = bytes(layout);
+  const double before = LocalBytes(shape, layout);
   for (const ReshardStep& step : StepsFrom(shape.shape, mesh_, layout)) {
     const bool temporal =
         std::find(step.axes.begin(), step.axes.end(), mesh_.TemporalAxis()) != step.axes.end();
-    it->second.push_back(
-        {InternLayout(step.after), StepSeconds(shape, step, before, bytes(step.after)), temporal});
+    it->second.push_back({InternLayout(step.after),
+                          StepSeconds(shape, step, before, LocalBytes(shape, step.after)),
+                          temporal});
   }
   return it->second;
 }
 
 double ReshardCosts::StepSeconds(const Shape& shape, const ReshardStep& step, double before,
                                  double after) const {
-  const int temporal = mesh_.TemporalAxis();
-  const bool in_loop = temporal >= 0 && (step.before.axes[static_cast<size_t>(temporal)].kind !=
-                                             AxisPlacement::Kind::kReplicated ||
-                                         step.kind == StepKind::kUnstack);
-  const double repeats = in_loop ? static_cast<double>(mesh_.MicroBatches()) : 1;
+  const double repeats =
+      RunsEachMicroBatch(step, mesh_) ? static_cast<double>(mesh_.MicroBatches()) : 1;
   const bool bundled = step.kind == StepKind::kAllReduce || step.kind == StepKind::kReduceScatter ||
                        step.kind == StepKind::kAllGather;
   const double share = std::max(before, after) / static_cast<double>(kBundleBytes);

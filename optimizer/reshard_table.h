@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "optimizer/solver/problem.h"
@@ -41,11 +42,14 @@ class ReshardCosts {
     FactoredShape shape;
     int64_t element_bytes = 0;
     bool waits = false;
-    std::map<int, std::vector<double>> from;  // distances by layout id, once computed
-    std::map<int, std::vector<Edge>> edges;   // single steps by layout id, once computed
+    std::map<int, std::vector<double>> from;     // distances by layout id, once computed
+    std::map<int, std::vector<Edge>> edges;      // single steps by layout id, once computed
+    std::map<std::pair<int, int>, double> made;  // from, to: where a partial value has to be made
   };
   const std::vector<double>& Distances(Shape& shape, int from);
   const std::vector<Edge>& Edges(Shape& shape, int from);
+  double MadePartial(int shape, int from, int to);
+  double LocalBytes(const Shape& shape, const Layout& layout) const;
   double StepSeconds(const Shape& shape, const ReshardStep& step, double before,
                      double after) const;
 

@@ -61,11 +61,8 @@ void CheckAgrees(const Mesh& mesh, const FactoredShape& shape) {
         const auto bytes = [&](const Layout& layout) {
           return 4.0 * static_cast<double>(ElementCount(LocalShape(shape, layout, mesh)));
         };
-        const int temporal = mesh.TemporalAxis();
-        const bool each = temporal >= 0 && (step.before.axes[2].kind != P::Kind::kReplicated ||
-                                            step.kind == StepKind::kUnstack);
         total += once(step, bytes(step.before), bytes(step.after)) *
-                 static_cast<double>(each ? mesh.MicroBatches() : 1);
+                 static_cast<double>(RunsEachMicroBatch(step, mesh) ? mesh.MicroBatches() : 1);
       }
       REQUIRE(seconds <= total * (1 + 1e-9));
     }

@@ -193,6 +193,9 @@ absl::Status StepMover<T>::Run(int64_t micro_batch, const T* before, T* after,
         return AllToAll(before, after, scratch);
     }
   }
+  if (kind_ == StepKind::kKeepFirst && received_[0].empty()) {
+    std::fill(after, after + after_elements_, static_cast<T>(Neutral(combiner_)));
+  }
   const size_t at = received_.size() > 1 ? static_cast<size_t>(micro_batch) : 0;
   for (const BlockCopy& block : received_[at]) {
     if (kind_ == StepKind::kAccumulate && micro_batch > 0) {

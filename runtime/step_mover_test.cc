@@ -30,7 +30,8 @@ void CheckStep(const FactoredShape& shape, const Mesh& mesh, const ReshardStep& 
   code.outputs = {BufferId(1)};
   const bool temporal = step.kind == StepKind::kAccumulate || step.kind == StepKind::kStack ||
                         step.kind == StepKind::kUnstack;
-  const bool alone = temporal || step.kind == StepKind::kSlice;
+  const bool made = step.kind == StepKind::kKeepFirst;
+  const bool alone = temporal || made || step.kind == StepKind::kSlice;
   const auto devices = static_cast<size_t>(mesh.Devices());
   const int64_t micro_batches = temporal ? mesh.MicroBatches() : 1;
   const auto size = [&](size_t b) {
@@ -45,7 +46,7 @@ void CheckStep(const FactoredShape& shape, const Mesh& mesh, const ReshardStep& 
       for (T& v : before[d].back()) v = static_cast<T>(static_cast<double>(random() % 2001) - 1000);
     }
     after[d].assign(size(1), T(-9));
-    expected[d].assign(size(1), T(-9));
+    expected[d].assign(size(1), made ? static_cast<T>(Neutral(combiner)) : T(-9));
   }
   for (size_t d = 0; d < devices; ++d) {
     for (int64_t m = 0; m < micro_batches; ++m) {
@@ -135,7 +136,25 @@ TEST_CASE("Every step from random layouts moves what StepCopies says, pieces int
       if (i == 0) CheckStep<float>(shape, mesh, steps[i], combiner, random);
     }
   }
-  CHECK(seen.size() == 8);  // every kind of step
+  CHECK(seen.size() == 8);  // every kind of step but the last, which StepsFrom does not take
+}
+
+TEST_CASE("Of a value made partial the first device of each group keeps all, the others nothing") {
+  std::mt19937 random(3);
+  const Mesh mesh = MeshOf({3, 2});
+  for (Combiner combiner : {Combiner::kSum, Combiner::kMax, Combiner::kMin}) {
+    for (const std::vector<int>& axes : {std::vector<int>{0}, {1}, {0, 1}}) {
+      Layout from = Layout::Replicated(mesh);
+      if (axes == std::vector<int>{0}) from.axes[1] = AxisPlacement::Split(0, 0);
+      Layout to = from;
+      for (int a : axes) to.axes[static_cast<size_t>(a)] = AxisPlacement::Partial(combiner);
+      const std::optional<ReshardStep> step = MakesPartial(from, to, mesh);
+      REQUIRE(step);
+      CHECK(*step == ReshardStep{StepKind::kKeepFirst, axes, from, to});
+      CheckStep<double>({{12}, {5}}, mesh, *step, combiner, random);
+      CheckStep<float>({{12}, {5}}, mesh, *step, combiner, random);
+    }
+  }
 }
 
 TEST_CASE("A step that its buffers do not fit is refused when it is prepared") {

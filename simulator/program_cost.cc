@@ -180,6 +180,7 @@ double StepPricer::Seconds(StepKind kind, const std::vector<int>& axes, double b
     case StepKind::kStack:
       return copy(bytes_before, bytes_before);
     case StepKind::kUnstack:
+    case StepKind::kKeepFirst:
       return copy(bytes_after, bytes_after);
   }
   return 0;

@@ -136,6 +136,19 @@ std::vector<Fault> Faults() {
          p.instructions[static_cast<size_t>(at)].step = StepKind::kSlice;
          return true;
        }});
+  faults.push_back({"a partial value is filled for another operator", Mixed,
+                    step(StepKind::kKeepFirst), [](Program& p, int at) {
+                      p.instructions[static_cast<size_t>(at)].combiner = Combiner::kMax;
+                      return true;
+                    }});
+  faults.push_back({"every device keeps its share of a whole", Mixed, step(StepKind::kKeepFirst),
+                    [](Program& p, int at) {
+                      const Instruction gone = p.instructions[static_cast<size_t>(at)];
+                      Redirect(p, static_cast<size_t>(at) + 1, gone.outputs[0], gone.inputs[0]);
+                      p.instructions.erase(p.instructions.begin() + at);
+                      return true;
+                    },
+                    false});
   faults.push_back({"swapped operands", Mixed, kernel("attention"), [](Program& p, int at) {
                       auto& in = p.instructions[static_cast<size_t>(at)].inputs;
                       std::swap(in[0], in[1]);

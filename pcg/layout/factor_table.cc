@@ -56,11 +56,17 @@ struct Place {
 // Splits one size and reads off what becomes of every tensor.
 class SizeSplit {
  public:
-  SizeSplit(const OpInstance& op, int size) : op_(op), size_(size) {}
+  // `partial`: an input that holds shares of its value, -1 if none.
+  SizeSplit(const OpInstance& op, int size, int partial)
+      : op_(op), size_(size), partial_(partial) {}
 
   std::optional<SplitRow> Row() {
     if (!FindPlaces()) return std::nullopt;
     claims_.assign(op_.tensors.size(), kSame);
+    if (partial_ >= 0) {
+      if (places_[static_cast<size_t>(partial_)].dim >= 0) return std::nullopt;
+      claims_[static_cast<size_t>(partial_)] = Share(Combiner::kSum);
+    }
     bool concerns = false;
     for (const Place& place : places_) concerns |= place.dim >= 0;
     for (const InstanceEquation& equation : op_.equations) {
@@ -81,6 +87,7 @@ class SizeSplit {
     row.size = size_;
     row.needs_offset = needs_offset_;
     row.reason = absl::StrCat("split ", op_.sizes[static_cast<size_t>(size_)].name);
+    if (partial_ >= 0) absl::StrAppend(&row.reason, ", partial ", op_.input(partial_).name);
     for (int t = 0; t < op_.num_inputs + op_.num_outputs; ++t) {
       (t < op_.num_inputs ? row.inputs : row.outputs).push_back(PlacementOf(t));
     }
@@ -234,6 +241,7 @@ class SizeSplit {
 
   const OpInstance& op_;
   const int size_;
+  const int partial_;
   std::vector<Place> places_;
   std::vector<Claim> claims_;
   int in_scope_ = 0;  // variables over the split size that are bound here
@@ -250,7 +258,13 @@ std::vector<SplitRow> FactorTable(const OpInstance& instance) {
   for (size_t s = 0; s < instance.sizes.size(); ++s) {
     const SizeVar& size = instance.sizes[s];
     if (size.constant || size.extent <= 1) continue;
-    std::optional<SplitRow> row = SizeSplit(instance, static_cast<int>(s)).Row();
+    std::optional<SplitRow> row = SizeSplit(instance, static_cast<int>(s), -1).Row();
+    // A sum that is added to whole values, as a contraction to its bias, is a sum of shares if they
+    // are shares, too.
+    for (int i = 0; i < instance.num_inputs && !row; ++i) {
+      if (instance.input(i).kind != ElementKind::kFloat) continue;
+      row = SizeSplit(instance, static_cast<int>(s), i).Row();
+    }
     if (row) rows.push_back(*std::move(row));
   }
   for (SplitRow& row : PassThroughRows(instance)) rows.push_back(std::move(row));

@@ -31,7 +31,8 @@ struct AxisPlacement {
 };
 
 // One legal way: inputs placed so => outputs placed so, each device running the same operator on
-// its pieces. size >= 0: that size is split (an axis of degree d needs d to divide its extent).
+// its pieces. size >= 0: that size is split (an axis of degree d needs d to divide its extent); an
+// input without it may have to be partial (the bias of a contraction whose sum is split).
 // size == -1: nothing is split; the axis's partial inputs pass through a linear operator, or (all
 // replicated) every device computes the same.
 struct SplitRow {
@@ -39,7 +40,7 @@ struct SplitRow {
   std::vector<AxisPlacement> inputs;
   std::vector<AxisPlacement> outputs;
   bool needs_offset = false;  // the size's index is used as a value: kernels need the piece's base
-  std::string reason;         // "split n", "partial lhs", "replicate"
+  std::string reason;         // "split n", "split k, partial bias", "partial lhs", "replicate"
   bool operator==(const SplitRow&) const = default;
 };
 

@@ -130,7 +130,8 @@ TEST_CASE("Sizes fixed by the text and dims of one element are never split") {
         std::vector<std::string>{"replicate", "split m", "partial lhs", "partial rhs"});
 }
 
-TEST_CASE("Bias: linear in x and bias together, or in w and bias, and no row split") {
+TEST_CASE(
+    "Bias: linear in x and bias together, or in w and bias, and partial where the sum is split") {
   Matmul b;
   b.op.num_outputs = 0;
   b.op.tensors.pop_back();
@@ -138,11 +139,37 @@ TEST_CASE("Bias: linear in x and bias together, or in w and bias, and no row spl
   const int out = b.Output("out", {{b.m}, {b.n}});
   b.Equation(out, {b.i, b.j}, b.Add(b.product, b.Read(bias, {b.j})));
   CHECK(Row(b.op, "split k").empty());
+  CHECK(Row(b.op, "split k, partial bias") == "S1,S0,Psum -> Psum");
   CHECK(Row(b.op, "split n") == "R,S1,S0 -> S1");
   CHECK(Row(b.op, "partial lhs,bias") == "Psum,R,Psum -> Psum");
   CHECK(Row(b.op, "partial rhs,bias") == "R,Psum,Psum -> Psum");
   CHECK(Row(b.op, "partial lhs").empty());
   CHECK(Row(b.op, "partial bias").empty());
+}
+
+TEST_CASE("A whole value beside a split sum: no row where shares of it would be wrong") {
+  const auto has_split_k = [](const OpInstance& op) {
+    const std::vector<std::string> reasons = Reasons(op);
+    return std::any_of(reasons.begin(), reasons.end(),
+                       [](const std::string& reason) { return reason.find("split k") == 0; });
+  };
+  const auto with_bias = [&](auto body) {
+    Matmul b;
+    b.op.num_outputs = 0;
+    b.op.tensors.pop_back();
+    const int bias = b.Input("bias", {{b.n}});
+    const int out = b.Output("out", {{b.m}, {b.n}});
+    b.Equation(out, {b.i, b.j}, body(b, b.Read(bias, {b.j})));
+    return has_split_k(b.op);
+  };
+  CHECK(with_bias([](Matmul& b, ExprId bias) { return b.Add(b.product, bias); }));
+  // Neither a function of the share, nor a constant beside it, nor a coefficient.
+  CHECK_FALSE(
+      with_bias([](Matmul& b, ExprId bias) { return b.Add(b.product, b.Call("exp", {bias})); }));
+  CHECK_FALSE(
+      with_bias([](Matmul& b, ExprId bias) { return b.Add(b.Add(b.product, bias), b.Number(1)); }));
+  CHECK_FALSE(
+      with_bias([](Matmul& b, ExprId bias) { return b.Add(b.product, b.Mul(bias, bias)); }));
 }
 
 TEST_CASE("Softmax splits along every dim but its own") {

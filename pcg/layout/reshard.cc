@@ -1,7 +1,6 @@
 #include "pcg/layout/reshard.h"
 
 #include <algorithm>
-#include <optional>
 #include <queue>
 
 #include "absl/strings/str_cat.h"
@@ -169,8 +168,17 @@ const char* StepKindName(StepKind kind) {
       return "stack";
     case StepKind::kUnstack:
       return "unstack";
+    case StepKind::kKeepFirst:
+      return "keep-first";
   }
   return "?";
+}
+
+bool RunsEachMicroBatch(const ReshardStep& step, const Mesh& mesh) {
+  const int temporal = mesh.TemporalAxis();
+  return temporal >= 0 &&
+         (step.before.axes[static_cast<size_t>(temporal)].kind != Kind::kReplicated ||
+          step.kind == StepKind::kUnstack);
 }
 
 std::vector<ReshardStep> StepsFrom(const FactoredShape& shape, const Mesh& mesh,
@@ -185,15 +193,18 @@ absl::StatusOr<std::vector<ReshardStep>> CheapestReshard(const FactoredShape& sh
   for (const Layout* layout : {&from, &to}) {
     if (absl::Status status = CheckLayout(shape, *layout, mesh); !status.ok()) return status;
   }
-  for (size_t a = 0; a < to.axes.size(); ++a) {
-    if (to.axes[a].kind == Kind::kPartial && from.axes[a] != to.axes[a]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "no steps from ", ToString(from), " to ", ToString(to), ": axis ", mesh.axes[a].name,
-          " is not partial before and a partial value is never "
-          "made from a whole one; want it replicated or split"));
-    }
+  if (std::optional<ReshardStep> last = MakesPartial(from, to, mesh)) {
+    auto steps = CheapestReshard(shape, mesh, from, last->before, element_bytes, cost);
+    if (steps.ok()) steps->push_back(*std::move(last));
+    return steps;
   }
   const int temporal = mesh.TemporalAxis();
+  if (temporal >= 0 && to.axes[static_cast<size_t>(temporal)].kind == Kind::kPartial &&
+      from.axes[static_cast<size_t>(temporal)] != to.axes[static_cast<size_t>(temporal)]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no steps from ", ToString(from), " to ", ToString(to),
+        ": a value is never made partial over the micro-batches; want it replicated or split"));
+  }
   // Dijkstra over layouts; equal costs go to fewer steps, then to the earlier discovered.
   std::map<Layout, Reached> reached;
   using Entry = std::tuple<double, int, int64_t, Layout>;
@@ -206,13 +217,11 @@ absl::StatusOr<std::vector<ReshardStep>> CheapestReshard(const FactoredShape& sh
     open.pop();
     if (layout == to) break;
     if (reached[layout].order != at) continue;
-    const bool in_loop =
-        temporal >= 0 && layout.axes[static_cast<size_t>(temporal)].kind != Kind::kReplicated;
     const double before = LocalBytes(shape, layout, mesh, element_bytes);
     for (ReshardStep& step : StepsFrom(shape, mesh, layout)) {
       if (!Useful(step, temporal, to)) continue;
       const double after = LocalBytes(shape, step.after, mesh, element_bytes);
-      const bool each = in_loop || step.kind == StepKind::kUnstack;
+      const bool each = RunsEachMicroBatch(step, mesh);
       const double total =
           so_far + cost(step, before, after) * static_cast<double>(each ? mesh.MicroBatches() : 1);
       const auto known = reached.find(step.after);
@@ -241,6 +250,18 @@ absl::StatusOr<std::vector<ReshardStep>> CheapestReshard(const FactoredShape& sh
   return steps;
 }
 
+std::optional<ReshardStep> MakesPartial(const Layout& from, const Layout& to, const Mesh& mesh) {
+  ReshardStep step{StepKind::kKeepFirst, {}, to, to};
+  for (size_t a = 0; a < to.axes.size(); ++a) {
+    if (to.axes[a].kind != Kind::kPartial || from.axes[a] == to.axes[a]) continue;
+    if (mesh.axes[a].temporal) return std::nullopt;
+    step.axes.push_back(static_cast<int>(a));
+    step.before.axes[a] = AxisPlacement::Replicated();
+  }
+  if (step.axes.empty()) return std::nullopt;
+  return step;
+}
+
 StepCost BytesStepCost(const Mesh& mesh) {
   return [mesh](const ReshardStep& step, double before, double after) {
     const double ranks = static_cast<double>(Degree(mesh, step.axes));
@@ -257,6 +278,7 @@ StepCost BytesStepCost(const Mesh& mesh) {
       case StepKind::kAccumulate:
       case StepKind::kStack:
       case StepKind::kUnstack:
+      case StepKind::kKeepFirst:
         return 0.0;
     }
     return 0.0;

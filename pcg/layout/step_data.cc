@@ -1,6 +1,7 @@
 #include "pcg/layout/step_data.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tandem {
 namespace {
@@ -92,6 +93,18 @@ double Combine(Combiner combiner, double a, double b) {
   return a;
 }
 
+double Neutral(Combiner combiner) {
+  switch (combiner) {
+    case Combiner::kSum:
+      return 0;
+    case Combiner::kMax:
+      return -std::numeric_limits<double>::infinity();
+    case Combiner::kMin:
+      return std::numeric_limits<double>::infinity();
+  }
+  return 0;
+}
+
 std::vector<BlockCopy> StepCopies(const FactoredShape& shape, const Mesh& mesh,
                                   const ReshardStep& step, const std::vector<int64_t>& coords) {
   const Box target = PieceBox(shape, step.after, mesh, coords);
@@ -102,15 +115,16 @@ std::vector<BlockCopy> StepCopies(const FactoredShape& shape, const Mesh& mesh,
     block.rank = rank;
     copies.push_back(std::move(block));
   };
-  if (Temporal(step.kind) || step.kind == StepKind::kSlice) {
+  const bool own = step.kind == StepKind::kSlice || step.kind == StepKind::kKeepFirst;
+  if (Temporal(step.kind) || own) {
     int rank = 0;
-    if (step.kind == StepKind::kSlice) {
+    if (own) {
       for (int a : step.axes) {
         rank = rank * static_cast<int>(mesh.axes[static_cast<size_t>(a)].extent) +
                static_cast<int>(coords[static_cast<size_t>(a)]);
       }
     }
-    take(rank, coords);
+    if (step.kind != StepKind::kKeepFirst || rank == 0) take(rank, coords);
     return copies;
   }
   int ranks = 1;

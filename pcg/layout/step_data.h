@@ -35,11 +35,14 @@ struct BlockCopy {
 // what the target holds from the micro-batches before.
 bool Combines(StepKind kind);
 double Combine(Combiner combiner, double a, double b);
+// What leaves the other operand as it is: 0, -infinity, +infinity.
+double Neutral(Combiner combiner);
 
 // What the device at `coords` (one entry a mesh axis, temporal included) receives, by rank. Blocks
 // cover the `after` buffer exactly once (once a rank if the step combines) - except for kStack,
-// which fills the part of this micro-batch. An all-to-all's or reduce-scatter's sender packs for
-// receiver r what this function says for r's coordinates.
+// which fills the part of this micro-batch, and kKeepFirst: all of it on the first rank, nothing on
+// the others, which fill it with the neutral element. An all-to-all's or reduce-scatter's sender
+// packs for receiver r what this function says for r's coordinates.
 std::vector<BlockCopy> StepCopies(const FactoredShape& shape, const Mesh& mesh,
                                   const ReshardStep& step, const std::vector<int64_t>& coords);
 

@@ -337,7 +337,7 @@ class Lowering {
     const bool enters = !InLoop(held.layout) && InLoop(wanted);
     const Region known = held.region;
     for (const ReshardStep& step : *steps) {
-      const bool loop = InLoop(step.before) || step.kind == StepKind::kUnstack;
+      const bool loop = RunsEachMicroBatch(step, program_.mesh);
       // Before a micro-batch's piece is taken, once is enough.
       Region region = loop ? Region::kLoop : enters ? held.region : std::max(held.region, reader);
       held = Emit(tensor, phase, held, step, region);
@@ -371,11 +371,14 @@ class Lowering {
     code.inputs = {from.buffer};
     code.outputs = {buffer};
     for (int a : step.axes) {
-      const AxisPlacement& p = step.before.axes[static_cast<size_t>(a)];
-      if (p.kind == Kind::kPartial) code.combiner = p.combiner;
+      for (const Layout* side : {&step.before, &step.after}) {
+        const AxisPlacement& p = side->axes[static_cast<size_t>(a)];
+        if (p.kind == Kind::kPartial) code.combiner = p.combiner;
+      }
     }
     code.kind = leaves ? InstructionKind::kLoop
-                : step.kind == StepKind::kSlice || step.kind == StepKind::kUnstack
+                : step.kind == StepKind::kSlice || step.kind == StepKind::kUnstack ||
+                        step.kind == StepKind::kKeepFirst
                     ? InstructionKind::kLocal
                     : InstructionKind::kCollective;
     Code(region).push_back(std::move(code));

@@ -34,7 +34,7 @@ enum class InstructionKind : uint8_t {
   kKernel,      // node's operator on local pieces
   kCollective,  // kAllGather, kAllReduce, kReduceScatter, kAllToAll over `axes` of the mesh; of
                 // several values at once (bundle.h): outputs[i] is the step of inputs[i]
-  kLocal,       // kSlice, kUnstack: a copy of part of a local buffer
+  kLocal,       // kSlice, kUnstack, kKeepFirst: a copy of a local buffer or of part of it
   kLoop,        // kAccumulate, kStack: runs each micro-batch, adds to / writes into `outputs[0]`,
                 // which is valid after the loop. The first micro-batch's kAccumulate writes.
   kFree,        // inputs are dead from here

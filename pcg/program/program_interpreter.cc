@@ -174,7 +174,8 @@ class Machine {
       const std::vector<int64_t> group =
           alone ? std::vector<int64_t>{d} : mesh_.Group(d, code.axes);
       const auto elements = static_cast<size_t>(ElementCount(program_.buffer(to).local_shape));
-      Values result = keeps ? *At(d, to) : Values(elements, std::nan(""));
+      const double rest = code.step == StepKind::kKeepFirst ? Neutral(code.combiner) : std::nan("");
+      Values result = keeps ? *At(d, to) : Values(elements, rest);
       std::vector<bool> written(elements, keeps);
       for (const BlockCopy& block : StepCopies(ShapeOf(from), mesh_, step, Coords(d))) {
         const Values& source = *At(group[static_cast<size_t>(block.rank)], from);

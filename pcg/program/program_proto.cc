@@ -13,7 +13,7 @@ static_assert(static_cast<int>(Combiner::kMin) == proto::MIN);
 static_assert(static_cast<int>(AxisPlacement::Kind::kPartial) == proto::Placement::PARTIAL);
 static_assert(static_cast<int>(BufferRole::kGradient) == proto::Buffer::GRADIENT);
 static_assert(static_cast<int>(InstructionKind::kStoreState) == proto::Instruction::STORE_STATE);
-static_assert(static_cast<int>(StepKind::kUnstack) == proto::Instruction::UNSTACK);
+static_assert(static_cast<int>(StepKind::kKeepFirst) == proto::Instruction::KEEP_FIRST);
 
 constexpr int kFormat = 1;
 constexpr int64_t kMostDevices = int64_t{1} << 24;

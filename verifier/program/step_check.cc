@@ -35,7 +35,8 @@ void CheckStep(const Graph& pcg, const Mesh& mesh, const Instruction& ins, const
                              ", which it is not over"));
     }
   }
-  const bool local_kind = ins.step == StepKind::kSlice || ins.step == StepKind::kUnstack;
+  const bool local_kind = ins.step == StepKind::kSlice || ins.step == StepKind::kUnstack ||
+                          ins.step == StepKind::kKeepFirst;
   const bool loop_kind = ins.step == StepKind::kAccumulate || ins.step == StepKind::kStack;
   log.Check(ins.kind == (local_kind  ? InstructionKind::kLocal
                          : loop_kind ? InstructionKind::kLoop
@@ -101,6 +102,13 @@ void CheckStep(const Graph& pcg, const Mesh& mesh, const Instruction& ins, const
     case StepKind::kSlice:
     case StepKind::kUnstack:
       if (from(Kind::kReplicated) && to(Kind::kSplit)) innermost(out.layout, *after);
+      break;
+    case StepKind::kKeepFirst:
+      if (from(Kind::kReplicated) && to(Kind::kPartial)) {
+        log.Check(
+            after->combiner == ins.combiner,
+            "fills with the neutral element of another operator than the claim combines with");
+      }
       break;
   }
 }
