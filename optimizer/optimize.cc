@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "optimizer/batch_axis.h"
-#include "optimizer/blocks.h"
 #include "optimizer/describe.h"
+#include "optimizer/forms.h"
 #include "optimizer/mesh_shapes.h"
 #include "optimizer/node_classes.h"
 #include "optimizer/recompute.h"
@@ -24,14 +24,9 @@ namespace {
 // What the allocator, the libraries' workspaces and the driver keep of a device's memory.
 constexpr double kUsableMemory = 0.94;
 constexpr int64_t kMaxMicroBatches = 64;
-
-// One algebraic form of the model and its training graph.
-struct Form {
-  Graph forward;
-  Graph training;
-  NodeClasses classes;
-  std::vector<RuleApplication> rules;
-};
+// Other sizes of bundles make a plan faster by no more than this.
+constexpr double kMostBundleGain = 0.99;
+constexpr int kMostRegionTries = 24;  // forms tried one region away from the best
 
 // How a step is cut up to save memory.
 struct Saving {
@@ -51,11 +46,23 @@ std::string BytesText(int64_t bytes) {
   return absl::StrFormat("%.2f %s", value, kUnits[unit]);
 }
 
+std::vector<int64_t> SpatialExtents(const Mesh& mesh) {
+  std::vector<int64_t> extents;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (!axis.temporal) extents.push_back(axis.extent);
+  }
+  return extents;
+}
+
 class Search {
  public:
   Search(const Graph& forward, const ProvedRuleSet& rules, const Machine& machine,
          const OptimizeOptions& options)
-      : forward_(forward), rules_(rules), machine_(machine), options_(options), proofs_(rules) {
+      : forward_(forward),
+        machine_(machine),
+        options_(options),
+        proofs_(rules),
+        forms_(forward, rules, options, proofs_) {
     limit_ = options.memory_limit_bytes > 0
                  ? options.memory_limit_bytes
                  : static_cast<int64_t>(static_cast<double>(machine.device.memory_bytes) *
@@ -63,13 +70,14 @@ class Search {
   }
 
   absl::StatusOr<OptimizeResult> Run() {
-    if (absl::Status s = MakeForms(); !s.ok()) return s;
+    if (absl::Status s = forms_.Make(); !s.ok()) return s;
     meshes_ = options_.mesh.empty()
                   ? MeshShapes(machine_.devices, machine_.devices_per_node, options_.max_axes)
                   : std::vector<std::vector<int64_t>>{options_.mesh};
     std::vector<AxisKind> kinds;
     if (absl::Status s = Kinds(options_.force, kinds); !s.ok()) return s;
     if (absl::Status s = Main(kinds); !s.ok()) return s;
+    if (absl::Status s = Regions(kinds); !s.ok()) return s;
     if (options_.baselines) Baselines();
     if (!best_) return NothingFits();
     return Finish();
@@ -78,46 +86,6 @@ class Search {
  private:
   void Say(const std::string& line) const {
     if (options_.progress) options_.progress(line);
-  }
-
-  // --- forms -------------------------------------------------------------------------------------
-
-  absl::Status AddForm(Graph forward, std::vector<RuleApplication> rules) {
-    Form form;
-    AssignBlocks(forward);
-    form.forward = std::move(forward);
-    form.rules = std::move(rules);
-    absl::StatusOr<Graph> training = options_.serve
-                                         ? WithPrecision(form.forward, options_.training.precision)
-                                         : MakeTrainingGraph(form.forward, options_.training);
-    if (!training.ok()) return training.status();
-    form.training = *std::move(training);
-    if (absl::Status s = PropagateFactors(form.training); !s.ok()) return s;
-    absl::StatusOr<NodeClasses> classes = ClassifyNodes(form.training, proofs_);
-    if (!classes.ok()) return classes.status();
-    form.classes = *std::move(classes);
-    forms_.push_back(std::move(form));
-    return absl::OkStatus();
-  }
-
-  // The normal form, and one more form for each alternative rule that fires in it.
-  absl::Status MakeForms() {
-    absl::StatusOr<RewriteResult> normal = Normalize(forward_, rules_);
-    if (!normal.ok()) return normal.status();
-    Say(absl::StrFormat("%d nodes, %d after rules", static_cast<int>(forward_.nodes.size()),
-                        static_cast<int>(normal->graph.nodes.size())));
-    if (absl::Status s = AddForm(normal->graph, normal->applications); !s.ok()) return s;
-    for (const ProvedRuleSet::Entry& entry : rules_.entries()) {
-      if (entry.rule.use != RuleUse::kAlternative) continue;
-      absl::StatusOr<RewriteResult> other =
-          ApplyEverywhere(normal->graph, entry, rules_.commutative());
-      if (!other.ok()) return other.status();
-      if (other->applications.empty()) continue;
-      std::vector<RuleApplication> rules = normal->applications;
-      rules.insert(rules.end(), other->applications.begin(), other->applications.end());
-      if (absl::Status s = AddForm(std::move(other->graph), std::move(rules)); !s.ok()) return s;
-    }
-    return absl::OkStatus();
   }
 
   absl::Status Kinds(const std::string& force, std::vector<AxisKind>& kinds) {
@@ -156,24 +124,25 @@ class Search {
 
   // --- search ------------------------------------------------------------------------------------
 
-  // Fit, and all rows that its plan uses proved.
-  absl::StatusOr<std::optional<Evaluated>> FitProved(
-      int form, const std::vector<AxisKind>& kinds, const std::vector<std::vector<int64_t>>& meshes,
-      const Evaluated* incumbent, std::string& reason, int64_t& least_bytes) {
+  using Attempt = std::function<absl::StatusOr<std::optional<Evaluated>>()>;
+
+  // What the attempt finds, with all rows that its plan uses proved.
+  absl::StatusOr<std::optional<Evaluated>> Proved(const Attempt& attempt) {
     while (true) {
-      absl::StatusOr<std::optional<Evaluated>> e =
-          Fit(form, kinds, meshes, incumbent, reason, least_bytes);
+      absl::StatusOr<std::optional<Evaluated>> e = attempt();
       if (!e.ok() || !*e) return e;
       absl::StatusOr<NodeClasses> classes = ClassifyNodes((*e)->pcg, proofs_);
       if (!classes.ok()) return classes.status();
       if (proofs_.Prove(*classes, (*e)->strategy)) return e;
       Say("a split that the plan uses has no proof: again, with proved ones only");
-      for (Form& f : forms_) {
-        absl::StatusOr<NodeClasses> again = ClassifyNodes(f.training, proofs_);
-        if (!again.ok()) return again.status();
-        f.classes = *std::move(again);
-      }
+      if (absl::Status s = forms_.Reclassify(); !s.ok()) return s;
     }
+  }
+
+  absl::StatusOr<std::optional<Evaluated>> FitProved(
+      int form, const std::vector<AxisKind>& kinds, const std::vector<std::vector<int64_t>>& meshes,
+      const Evaluated* incumbent, std::string& reason, int64_t& least_bytes) {
+    return Proved([&] { return Fit(form, kinds, meshes, incumbent, reason, least_bytes); });
   }
 
   // Micro-batches and recomputation cost time, so they are tried in order of what they cost, until
@@ -182,7 +151,7 @@ class Search {
                                                const std::vector<std::vector<int64_t>>& meshes,
                                                const Evaluated* incumbent, std::string& reason,
                                                int64_t& least_bytes) {
-    const Form& f = forms_[static_cast<size_t>(form)];
+    const Form& f = forms_.at(form);
     const std::set<int> blocks = RecomputableBlocks(f.training);
     const int all = static_cast<int>(blocks.size());
     std::vector<Saving> savings;
@@ -212,10 +181,7 @@ class Search {
       // Recompute no more blocks than needed.
       if (found->recomputed_blocks > 1) {
         int low = 0, high = found->recomputed_blocks;
-        std::vector<int64_t> winner;
-        for (const MeshAxis& a : found->strategy.mesh.axes) {
-          if (!a.temporal) winner.push_back(a.extent);
-        }
+        const std::vector<int64_t> winner = SpatialExtents(found->strategy.mesh);
         for (int round = 0; round < 3 && high - low > 1 && !Cancelled(); ++round) {
           const int mid = (low + high) / 2;
           absl::StatusOr<std::optional<Evaluated>> fewer =
@@ -242,9 +208,11 @@ class Search {
                                                const std::vector<AxisKind>& kinds,
                                                const std::vector<std::vector<int64_t>>& meshes,
                                                const Evaluated* incumbent, std::string& reason,
-                                               int64_t& least_bytes) {
-    const Form& f = forms_[static_cast<size_t>(form)];
+                                               int64_t& least_bytes,
+                                               double drop_factor = LayoutSearch().drop_factor) {
+    const Form& f = forms_.at(form);
     LayoutSearch search;
+    search.drop_factor = drop_factor;
     search.machine = &machine_;
     search.memory_limit_bytes = limit_;
     search.meshes = meshes;
@@ -287,14 +255,17 @@ class Search {
                             " a device, the limit is ", BytesText(limit_));
       return std::optional<Evaluated>();
     }
+    worth_a_look_ = r->meshes;
     Evaluated e = *std::move(r->best);
-    absl::StatusOr<Evaluated> bundled =
-        Evaluate(graph, e.strategy, machine_, limit_,
-                 std::vector<int64_t>(kBundleChoices.begin(), kBundleChoices.end()));
-    if (!bundled.ok()) return bundled.status();
-    e.program = std::move(bundled->program);
-    e.timeline = std::move(bundled->timeline);
-    e.bundle_bytes = bundled->bundle_bytes;
+    if (e.timeline.step_seconds * kMostBundleGain < search.incumbent_step_seconds) {
+      absl::StatusOr<Evaluated> bundled =
+          Evaluate(graph, e.strategy, machine_, limit_,
+                   std::vector<int64_t>(kBundleChoices.begin(), kBundleChoices.end()));
+      if (!bundled.ok()) return bundled.status();
+      e.program = std::move(bundled->program);
+      e.timeline = std::move(bundled->timeline);
+      e.bundle_bytes = bundled->bundle_bytes;
+    }
     e.form = form;
     e.recomputed_blocks = saving.recomputed;
     e.bound_seconds = r->bound_seconds;
@@ -304,16 +275,50 @@ class Search {
 
   absl::Status Main(const std::vector<AxisKind>& kinds) {
     std::vector<std::vector<int64_t>> meshes = meshes_;
-    for (size_t form = 0; form < forms_.size(); ++form) {
+    for (int form = 0; form < forms_.size(); ++form) {
       if (Cancelled() && best_) break;
       const Evaluated* incumbent = best_ ? &*best_ : nullptr;
       absl::StatusOr<std::optional<Evaluated>> e =
-          FitProved(static_cast<int>(form), kinds, meshes, incumbent, reason_, least_bytes_);
+          FitProved(form, kinds, meshes, incumbent, reason_, least_bytes_);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       (*e)->name = kinds.empty() ? "searched" : options_.force;
-      if (form == 0) normal_seconds_ = (*e)->timeline.step_seconds;
+      if (form == 0) {
+        normal_seconds_ = (*e)->timeline.step_seconds;
+        if (!worth_a_look_.empty()) meshes = worth_a_look_;
+      }
       Offer(*std::move(*e));
+    }
+    return absl::OkStatus();
+  }
+
+  // Regions of the best form, one after the other, are rewritten or left as they were, on its mesh
+  // and with its micro-batches, while that makes the plan faster.
+  absl::Status Regions(const std::vector<AxisKind>& kinds) {
+    if (!best_) return absl::OkStatus();
+    int unchanged = 0;
+    for (int tries = 0; unchanged < forms_.regions() && tries < kMostRegionTries; ++tries) {
+      if (Cancelled()) break;
+      const int region = tries % forms_.regions();
+      ++unchanged;
+      absl::StatusOr<std::optional<int>> form = forms_.With(best_->form, region);
+      if (!form.ok()) return form.status();
+      if (!*form) continue;
+      Say(absl::StrCat("form ", **form, ": ", forms_.Describe(region),
+                       forms_.at(**form).regions.count(region) > 0 ? " as well" : " no longer"));
+      const Saving saving{best_->micro_batches, best_->recomputed_blocks};
+      const std::set<int> blocks = RecomputableBlocks(forms_.at(**form).training);
+      const std::vector<int64_t> mesh = SpatialExtents(best_->strategy.mesh);
+      std::string reason;
+      int64_t least = 0;
+      absl::StatusOr<std::optional<Evaluated>> e = Proved(
+          // What is not cheaper by the search's own cost is not looked at.
+          [&] { return Try(**form, saving, blocks, kinds, {mesh}, &*best_, reason, least, 1.0); });
+      if (!e.ok()) return e.status();
+      if (!*e || (*e)->timeline.step_seconds >= best_->timeline.step_seconds) continue;
+      (*e)->name = best_->name;
+      best_ = *std::move(*e);
+      unchanged = 0;
     }
     return absl::OkStatus();
   }
@@ -391,11 +396,11 @@ class Search {
 
   absl::StatusOr<OptimizeResult> Finish() {
     OptimizeResult out;
-    const Form& form = forms_[static_cast<size_t>(best_->form)];
+    const Form& form = forms_.at(best_->form);
     out.forward = form.forward;
     out.rules = form.rules;
     if (best_->form > 0 && normal_seconds_ > 0) {
-      const size_t normal = forms_[0].rules.size();
+      const size_t normal = forms_.at(0).rules.size();
       const double gain = normal_seconds_ - best_->timeline.step_seconds;
       const size_t count = out.rules.size() - normal;
       for (size_t i = normal; i < out.rules.size(); ++i) {
@@ -430,13 +435,13 @@ class Search {
   }
 
   const Graph& forward_;
-  const ProvedRuleSet& rules_;
   const Machine& machine_;
   const OptimizeOptions& options_;
   RowProofs proofs_;
   ReshardCache costs_;
   int64_t limit_ = 0;
-  std::vector<Form> forms_;
+  Forms forms_;
+  std::vector<std::vector<int64_t>> worth_a_look_;  // of the last Try that found a plan
   std::vector<std::vector<int64_t>> meshes_;
   std::optional<Evaluated> best_;
   std::map<std::string, Baseline> baselines_;

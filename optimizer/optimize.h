@@ -45,7 +45,8 @@ struct Evaluated {
   int form = 0;
   int64_t micro_batches = 1;
   int recomputed_blocks = 0;
-  int64_t bundle_bytes = 0;      // of collectives put together (pcg/program/bundle.h); 0 = each by itself
+  int64_t bundle_bytes =
+      0;  // of collectives put together (pcg/program/bundle.h); 0 = each by itself
   double objective_seconds = 0;  // the search's own cost, no overlap
   double bound_seconds = 0;
   bool fits = false;

@@ -17,7 +17,7 @@ ReshardCosts::ReshardCosts(const Machine& machine, const Mesh& mesh)
 int ReshardCosts::InternShape(const FactoredShape& shape, int64_t element_bytes, bool waits) {
   auto [it, fresh] = shape_ids_.emplace(std::make_tuple(shape, element_bytes, waits),
                                         static_cast<int>(shapes_.size()));
-  if (fresh) shapes_.push_back({shape, element_bytes, waits, {}, {}});
+  if (fresh) shapes_.push_back({shape, element_bytes, waits, {}, {}, {}});
   return it->second;
 }
 

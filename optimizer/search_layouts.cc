@@ -31,8 +31,6 @@ constexpr double kTiePriceSecondsPerByte = 1e-16;
 // The search's memory is a sum over tensors, the timeline's follows liveness. Where they differ,
 // the sum's limit is moved and the problem solved again, this many times at most.
 constexpr int kMemoryRounds = 4;
-// What overlap may gain: the timeline of a plan is not faster than its cost by more than this.
-constexpr double kDropFactor = 1.25;
 constexpr int kMaxMemorySolves = 8;
 // Sweeps of a quick solve; most problems close in far fewer.
 constexpr int32_t kQuickSweeps = 100;
@@ -132,6 +130,10 @@ class MeshSearch {
                                   : std::min(result_.bound_seconds, option->bound_seconds);
     }
     result_.bound_seconds = std::max(result_.bound_seconds, 0.0);
+    for (size_t i = 0; i < options_.size(); ++i) {
+      const Option& option = options_[i];
+      if (option.reason.empty() && option.worth_a_look) result_.meshes.push_back(search_.meshes[i]);
+    }
     return std::move(result_);
   }
 
@@ -151,6 +153,7 @@ class MeshSearch {
     double seconds = kNever;
     double step_seconds = kNever;
     bool refined = false;
+    bool worth_a_look = true;
   };
 
   struct Solution {
@@ -201,7 +204,7 @@ class MeshSearch {
     option.problem = *std::move(problem);
     option.most_bytes = MostBytes(option.problem.problem);
     solver::SolveOptions effort = Effort(search_, /*exact=*/false);
-    effort.incumbent_seconds = kDropFactor * search_.incumbent_seconds;
+    effort.incumbent_seconds = search_.drop_factor * search_.incumbent_seconds;
     effort.want_messages = !solver::Repeats(option.problem.problem);
     // With elimination only where message passing finds no plan at all.
     for (bool exact : {false, true}) {
@@ -229,7 +232,7 @@ class MeshSearch {
     if (result_.best && result_.best->fits) {
       incumbent = std::min(incumbent, result_.best->objective_seconds);
     }
-    return kDropFactor * incumbent;
+    return search_.drop_factor * incumbent;
   }
 
   // The free plan if it is small enough, else the fastest within the limit, else the smallest.
@@ -267,7 +270,10 @@ class MeshSearch {
 
   absl::Status Judge(Option& option) {
     const double limit = static_cast<double>(search_.memory_limit_bytes);
-    if (option.bound_seconds > Incumbent()) return absl::OkStatus();
+    if (option.bound_seconds > Incumbent()) {
+      option.worth_a_look = false;
+      return absl::OkStatus();
+    }
     if (option.free.memory_bytes <= limit) {
       for (const Option& other : options_) {
         if (other.step_seconds < kNever && other.seconds == other.free.seconds &&
@@ -275,6 +281,7 @@ class MeshSearch {
             Near(option.free.memory_bytes, other.free.memory_bytes, kSameBytes)) {
           option.seconds = option.free.seconds;
           option.step_seconds = other.step_seconds;
+          option.worth_a_look = false;
           return absl::OkStatus();
         }
       }

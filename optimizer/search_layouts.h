@@ -35,11 +35,17 @@ struct LayoutSearch {
   // only what could be faster is refined.
   double incumbent_seconds = std::numeric_limits<double>::infinity();
   double incumbent_step_seconds = std::numeric_limits<double>::infinity();
+  // A mesh whose bound is more than so many times the least cost known is dropped: overlap may make
+  // the timeline of a plan faster than its cost, but not by more.
+  double drop_factor = 1.25;
 };
 
 struct LayoutSearchResult {
   std::optional<Evaluated> best;  // fits if anything did; else the one that needs least
   double bound_seconds = 0;       // least over the meshes
+  // Meshes worth a look for another form of the graph: neither dropped nor those that found the
+  // plan of another one again.
+  std::vector<std::vector<int64_t>> meshes;
   int64_t steps = 0;
   std::string reason;  // why there is none
 };

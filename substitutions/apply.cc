@@ -118,10 +118,11 @@ absl::StatusOr<AttrValue> TargetAttribute(const RuleAttr& attr, const Match& mat
 class Rewriter {
  public:
   Rewriter(const Graph& before, const ProvedRuleSet::Entry& entry,
-           const std::set<std::string>& commutative)
+           const std::set<std::string>& commutative, const std::function<bool(const Match&)>& where)
       : before_(before),
         entry_(entry),
         commutative_(commutative),
+        where_(where),
         copy_(before, GraphCopy::Factors::kInferred) {}
 
   absl::StatusOr<RewriteResult> Run() {
@@ -147,6 +148,7 @@ class Rewriter {
     const std::vector<std::string> outputs = entry_.rule.Outputs();
     std::set<size_t> used;
     for (Match& match : matches) {
+      if (where_ && !where_(match)) continue;
       bool free = true;
       for (NodeId id : match.nodes) free &= used.count(id.index()) == 0;
       size_t first = before_.nodes.size();
@@ -259,6 +261,7 @@ class Rewriter {
   const Graph& before_;
   const ProvedRuleSet::Entry& entry_;
   const std::set<std::string>& commutative_;
+  const std::function<bool(const Match&)>& where_;
   GraphCopy copy_;
   std::vector<Match> chosen_;
   std::map<size_t, size_t> at_;  // node index -> chosen match emitted there
@@ -270,9 +273,12 @@ class Rewriter {
 
 }  // namespace
 
+Site SiteOf(const Match& match) { return {match.sizes, match.groups, match.variables}; }
+
 absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph, const ProvedRuleSet::Entry& entry,
-                                              const std::set<std::string>& commutative) {
-  return Rewriter(graph, entry, commutative).Run();
+                                              const std::set<std::string>& commutative,
+                                              const std::function<bool(const Match&)>& where) {
+  return Rewriter(graph, entry, commutative, where).Run();
 }
 
 absl::StatusOr<RewriteResult> Normalize(const Graph& graph, const ProvedRuleSet& rules,

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -63,16 +64,22 @@ struct Match {
 std::vector<Match> FindMatches(const Graph& graph, const Rule& rule,
                                const std::set<std::string>& commutative);
 
+// What matches of one rule bind: equal for those that a rewriting changes alike.
+using Site = std::tuple<std::map<std::string, int64_t>, std::map<std::string, std::vector<int64_t>>,
+                        std::map<std::string, AttrValue>>;
+Site SiteOf(const Match& match);
+
 struct RewriteResult {
   Graph graph;
   std::vector<RuleApplication> applications;
 };
 
-// Rewrites all non-overlapping matches of one rule. Tensors that keep their meaning keep their name
-// (outputs of the rule, everything outside); new inner tensors get fresh names. Nodes that nothing
-// needs any more are removed.
+// Rewrites all non-overlapping matches of one rule (of those that `where` accepts, if given).
+// Tensors that keep their meaning keep their name (outputs of the rule, everything outside); new
+// inner tensors get fresh names. Nodes that nothing needs any more are removed.
 absl::StatusOr<RewriteResult> ApplyEverywhere(const Graph& graph, const ProvedRuleSet::Entry& entry,
-                                              const std::set<std::string>& commutative);
+                                              const std::set<std::string>& commutative,
+                                              const std::function<bool(const Match&)>& where = {});
 
 // Applies all kNormalize rules, in order, again and again until none fires. Terminates: at most
 // `max_passes`.

@@ -344,14 +344,14 @@ TEST_CASE("Blocks contiguous on both sides are one extent") {
 }
 
 TEST_CASE("A resharder answers as the search does, errors too") {
-  const Mesh mesh = MeshOf({2});
+  const Mesh mesh = MeshOf({2}, 2);
+  const P r = P::Replicated();
   Resharder resharder(mesh, BytesStepCost(mesh));
   for (int twice = 0; twice < 2; ++twice) {
-    const auto steps = resharder.Cheapest({{8}}, {{P::Split(0, 0)}}, {{P::Replicated()}}, 4);
+    const auto steps = resharder.Cheapest({{8}}, {{P::Split(0, 0), r}}, {{r, r}}, 4);
     REQUIRE(steps.ok());
     CHECK(steps->size() == 1);
-    CHECK_FALSE(
-        resharder.Cheapest({{8}}, {{P::Replicated()}}, {{P::Partial(Combiner::kSum)}}, 4).ok());
+    CHECK_FALSE(resharder.Cheapest({{8}}, {{r, r}}, {{r, P::Partial(Combiner::kSum)}}, 4).ok());
   }
 }
 

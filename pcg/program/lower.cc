@@ -337,7 +337,7 @@ class Lowering {
     const bool enters = !InLoop(held.layout) && InLoop(wanted);
     const Region known = held.region;
     for (const ReshardStep& step : *steps) {
-      const bool loop = RunsEachMicroBatch(step, program_.mesh);
+      const bool loop = RunsEachMicroBatch(step, mesh_);
       // Before a micro-batch's piece is taken, once is enough.
       Region region = loop ? Region::kLoop : enters ? held.region : std::max(held.region, reader);
       held = Emit(tensor, phase, held, step, region);

@@ -38,8 +38,8 @@ TEST_CASE("What cannot be lowered is refused, with the node and a remedy") {
     CHECK_THAT(message(plan), Catch::Contains("\"a\"") && Catch::Contains("row 99"));
   }
   SECTION("a partial input that nobody can make") {
-    RowPlan plan(mlp.graph, MeshOf({2}));
-    plan.Row("h", 0, "partial lhs");
+    RowPlan plan(mlp.graph, MeshOf({2}, 2));
+    plan.Row("h", 1, "partial lhs");
     CHECK_THAT(message(plan), Catch::Contains("\"x\"") && Catch::Contains("partial"));
   }
   SECTION("a source stored by micro-batch") {

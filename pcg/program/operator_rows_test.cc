@@ -279,9 +279,9 @@ using Strings = std::vector<std::string>;
 TEST_CASE("The known parallel strategies are rows of the tables, and no others") {
   CHECK(Reasons("matmul") == Strings{"replicate", "split b.0", "split b.1", "split m", "split k",
                                      "split n", "partial lhs", "partial rhs"});
-  // A bias is not a share: the reduction of a linear layer splits only without one.
-  CHECK(Reasons("linear") == Strings{"replicate", "split b.0", "split b.1", "split n",
-                                     "partial x,bias", "partial w,bias"});
+  // Where the sum is split, the bias has to be shared out.
+  CHECK(Reasons("linear") == Strings{"replicate", "split b.0", "split b.1", "split k, partial bias",
+                                     "split n", "partial x,bias", "partial w,bias"});
   CHECK(Reasons("softmax") == Strings{"replicate", "split a.0", "split c.0"});
   CHECK(Reasons("layer_norm") ==
         Strings{"replicate", "split b.0", "split b.1", "partial gamma,beta"});
