@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "models/onnx/file.h"
 #include "models/onnx/formula.h"
 #include "models/onnx/importer.h"
+#include "models/onnx/lookups.h"
 #include "pcg/graph/graph.h"
 
 namespace tandem {
@@ -42,7 +44,12 @@ struct Weight {
   std::string initializer;  // how a run fills it when there are no values
   bool per_place = false;
   bool over_batch = false;  // the export repeated it over the batch: dim 0 is taken once
-  TensorId tensor;          // once it is in the graph
+  Dims shape;               // as the file says; `data` may be a table that was looked up
+  std::optional<Lookup> lookup;
+  int beginning_of = -1;  // another weight, which is longer along one dim
+  size_t along = 0;
+  TensorId tensor;  // once it is in the graph
+  TensorId found;   // likewise, what was looked up in it
 };
 
 struct OnnxValue {
@@ -73,6 +80,7 @@ class OnnxContext {
   FormulaArena formulas;
   std::map<std::string, OnnxValue> values;
   std::vector<Weight> weights;
+  std::set<std::string> apart;  // results of Identity nodes that are weights of their own
   const OnnxFile& file;
   const ImportOptions& options;
   ImportReport* report;
@@ -167,6 +175,10 @@ class OnnxContext {
   TensorId AddConstant(const std::string& name, const Dims& shape, DType dtype,
                        std::vector<double> values);
   TensorId AddWeight(const Weight& weight, const std::string& place);
+  // Rows of the weight's table, in the shape that the file gives the weight.
+  absl::StatusOr<TensorId> LookedUp(Weight* weight, TensorId table);
+  // A part of another weight.
+  absl::StatusOr<TensorId> Beginning(const OnnxValue& value, const Weight& weight);
 
   std::set<std::string> tensor_names_;
   std::set<std::string> node_names_;

@@ -78,6 +78,9 @@ class Importer {
  private:
   absl::Status Process(const onnx::NodeProto& node, int depth) {
     if (node.output_size() == 0) return absl::OkStatus();
+    if (node.op_type() == "Identity" && c_.apart.count(node.output(0)) != 0) {
+      return absl::OkStatus();
+    }
     if (++processed_ > kMostNodes) {
       return absl::InvalidArgumentError(absl::StrCat(c_.file.path, ": more than ", kMostNodes,
                                                      " nodes with functions written out"));

@@ -59,14 +59,8 @@ TensorId OnnxContext::AddWeight(const Weight& weight, const std::string& place) 
   tensor.name = UniqueTensorName(place.empty() ? weight.data.name
                                                : absl::StrCat(weight.data.name, "@", place));
   tensor.dtype = weight.data.dtype;
-  Dims shape = weight.data.shape;
+  const Dims& shape = weight.data.shape;
   tensor.values = weight.data.values;
-  if (weight.over_batch) {
-    const int64_t batch = shape[0];
-    shape[0] = 1;
-    if (!tensor.values.empty())
-      tensor.values.resize(tensor.values.size() / static_cast<size_t>(batch));
-  }
   for (int64_t extent : shape) tensor.shape.push_back({extent});
   tensor.role = weight.role;
   tensor.external = weight.data.external;
@@ -161,6 +155,47 @@ absl::StatusOr<TensorId> OnnxContext::MakeKnown(const OnnxValue& value, const Di
   return made->tensor;
 }
 
+absl::StatusOr<TensorId> OnnxContext::LookedUp(Weight* weight, TensorId table) {
+  if (weight->found.valid() && !weight->per_place) return weight->found;
+  const Lookup& lookup = *weight->lookup;
+  EmitOptions emit;
+  emit.dtypes = {weight->data.dtype};
+  emit.suffix = "/lookup";
+  const TensorId places = AddConstant(absl::StrCat(weight->data.name, "/places"),
+                                      lookup.places_shape, DType::kI64, lookup.places);
+  auto rows = Emit("embedding", {}, {places, table}, emit);
+  if (!rows.ok()) return rows.status();
+  // The dims looked up are in front; each goes where it was.
+  std::vector<int64_t> perm;
+  int64_t up = 0, other = static_cast<int64_t>(lookup.looked_up.size());
+  for (size_t d = 0; d < lookup.looked_up.size() + lookup.row_shape.size(); ++d) {
+    const bool front = up < static_cast<int64_t>(lookup.looked_up.size()) &&
+                       lookup.looked_up[static_cast<size_t>(up)] == static_cast<int64_t>(d);
+    perm.push_back(front ? up++ : other++);
+  }
+  auto found = Transpose(*rows, perm, "/in_place");
+  if (!found.ok()) return found.status();
+  return weight->found = found->tensor;
+}
+
+absl::StatusOr<TensorId> OnnxContext::Beginning(const OnnxValue& value, const Weight& weight) {
+  OnnxValue whole = value;
+  whole.weight = weight.beginning_of;
+  whole.shape = weights[static_cast<size_t>(weight.beginning_of)].shape;
+  auto id = ToTensor(whole);
+  if (!id.ok()) return id;
+  EmitOptions emit;
+  emit.dtypes = {value.dtype};
+  emit.suffix = "/beginning";
+  auto part = Emit("slice",
+                   {{"start", int64_t{0}},
+                    {"size", weight.shape[weight.along]},
+                    {"rank_c", static_cast<int64_t>(weight.shape.size() - 1 - weight.along)}},
+                   {*id}, emit);
+  if (!part.ok()) return part.status();
+  return part->tensor;
+}
+
 absl::StatusOr<TensorId> OnnxContext::ToTensor(const OnnxValue& value) {
   switch (value.kind) {
     case OnnxValue::Kind::kTensor: {
@@ -190,11 +225,17 @@ absl::StatusOr<TensorId> OnnxContext::ToTensor(const OnnxValue& value) {
       if (weight.initializer.empty()) {
         weight.initializer = node_op == "Mul" ? "uniform(0.5,1.5)" : "normal(0.02)";
       }
+      if (weight.beginning_of >= 0) return Beginning(value, weight);
       TensorId id = weight.tensor;
       if (weight.per_place) {
         id = AddWeight(weight, node_name);
       } else if (!id.valid()) {
         id = weight.tensor = AddWeight(weight, "");
+      }
+      if (weight.lookup) {
+        auto found = LookedUp(&weight, id);
+        if (!found.ok()) return found.status();
+        id = *found;
       }
       if (value.transposed) {
         EmitOptions emit;

@@ -101,6 +101,27 @@ class OnnxModelBuilder {
     }
     return node;
   }
+  // Says that PyTorch's older exporter wrote the file, which names nodes after modules.
+  void OlderTorch() {
+    model_.set_producer_name("pytorch");
+    for (auto& node : *model_.mutable_graph()->mutable_node()) {
+      if (node.name().rfind("node_", 0) == 0) node.set_name("/" + node.name());
+    }
+  }
+  // What its newer one says of the model's tensors, a line each ("p_w: PARAMETER target='w'"). The
+  // field is newer than the schema that this is built with.
+  void Signature(const std::string& lines) {
+    model_.set_producer_name("pytorch");
+    onnx::StringStringEntryProto entry;
+    entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+    entry.set_value("\n# inputs\n" + lines + "\n");
+    const std::string bytes = entry.SerializeAsString();
+    std::string field = "\x82\x01";  // 16, of bytes
+    size_t left = bytes.size();
+    for (; left >= 128; left /= 128) field += static_cast<char>(left % 128 + 128);
+    field += static_cast<char>(left);
+    model_.mutable_graph()->MergeFromString(field + bytes);
+  }
   onnx::ModelProto& model() { return model_; }
   std::string Bytes() const { return model_.SerializeAsString(); }
 

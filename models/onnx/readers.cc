@@ -14,16 +14,20 @@ size_t WideDims(const std::vector<int64_t>& dims) {
   return wide;
 }
 
-Readers ReadersOf(const onnx::GraphProto& graph) {
+Readers ReadersOf(const onnx::GraphProto& graph, const std::map<std::string, std::string>& apart) {
   std::map<std::string, std::string> same;
   for (const onnx::NodeProto& node : graph.node()) {
     if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1) continue;
+    if (apart.count(node.output(0)) != 0) continue;
     const auto it = same.find(node.input(0));
     same[node.output(0)] = it == same.end() ? node.input(0) : it->second;
   }
   Readers readers;
   for (int n = 0; n < graph.node_size(); ++n) {
-    if (graph.node(n).output_size() == 1 && same.count(graph.node(n).output(0)) != 0) continue;
+    if (graph.node(n).output_size() == 1 &&
+        (same.count(graph.node(n).output(0)) != 0 || apart.count(graph.node(n).output(0)) != 0)) {
+      continue;
+    }
     for (int i = 0; i < graph.node(n).input_size(); ++i) {
       const std::string& value = graph.node(n).input(i);
       const auto it = same.find(value);
@@ -49,6 +53,34 @@ bool LeadsToRotation(const onnx::GraphProto& graph, const Readers& readers,
     if (!LeadsToRotation(graph, readers, node.output(0), depth + 1, seen)) return false;
   }
   return true;
+}
+
+bool LeadsToSoftmax(const onnx::GraphProto& graph, const Readers& readers, const std::string& value,
+                    int depth) {
+  const auto it = readers.find(value);
+  if (it == readers.end() || depth > 6) return false;
+  for (const auto& [n, operand] : it->second) {
+    const onnx::NodeProto& node = graph.node(n);
+    const std::string& op = node.op_type();
+    if (op == "Softmax") continue;
+    const bool through = op == "Add" || op == "Cast" || op == "Reshape" || op == "Where";
+    if (!through || node.output_size() == 0) return false;
+    if (!LeadsToSoftmax(graph, readers, node.output(0), depth + 1)) return false;
+  }
+  return true;
+}
+
+bool WeighsRows(const onnx::GraphProto& graph, const Readers& readers, const std::string& value) {
+  const auto it = readers.find(value);
+  if (it == readers.end()) return false;
+  return std::all_of(it->second.begin(), it->second.end(), [&](const std::pair<int, int>& reader) {
+    const onnx::NodeProto& node = graph.node(reader.first);
+    if (node.op_type() != "Mul" || node.input_size() != 2) return false;
+    const std::string& rows = node.input(1 - reader.second);
+    return std::any_of(graph.node().begin(), graph.node().end(), [&](const auto& maker) {
+      return maker.op_type() == "Gather" && maker.output_size() == 1 && maker.output(0) == rows;
+    });
+  });
 }
 
 bool IsSetting(const onnx::GraphProto& graph, const Readers& readers, const std::string& value) {

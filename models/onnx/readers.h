@@ -14,9 +14,9 @@
 namespace tandem {
 
 // Nodes that read a value: (node, operand). An Identity is no reader: what reads its result reads
-// the value.
+// the value, unless the result is one of `apart`, a tensor of its own.
 using Readers = std::map<std::string, std::vector<std::pair<int, int>>>;
-Readers ReadersOf(const onnx::GraphProto& graph);
+Readers ReadersOf(const onnx::GraphProto& graph, const std::map<std::string, std::string>& apart);
 
 // Dims of more than one element.
 size_t WideDims(const std::vector<int64_t>& dims);
@@ -27,6 +27,11 @@ bool LeadsToRotation(const onnx::GraphProto& graph, const Readers& readers,
 // Something reads the value, and only operators of these names do.
 bool OnlyReadBy(const onnx::GraphProto& graph, const Readers& readers, const std::string& value,
                 const std::vector<std::string>& ops);
+// Added to what becomes the operand of a softmax, and read by nothing else. Start with depth 0.
+bool LeadsToSoftmax(const onnx::GraphProto& graph, const Readers& readers, const std::string& value,
+                    int depth);
+// Multiplies rows that were looked up, and nothing else: how much each counts in a bag.
+bool WeighsRows(const onnx::GraphProto& graph, const Readers& readers, const std::string& value);
 // Every reader needs the values themselves: scales, bounds, paddings.
 bool IsSetting(const onnx::GraphProto& graph, const Readers& readers, const std::string& value);
 // How often matrices are read where whole layers are applied several times, by the same operator

@@ -13,10 +13,6 @@ absl::Status AddInputs(OnnxContext& c);
 // Sorts the initialisers into weights and known values.
 absl::Status AddInitializers(OnnxContext& c);
 
-// Values that follow a law of their indices, as exporters store positions, masks and rotary tables:
-// an arithmetic or geometric sequence, a triangle, sinusoids down the rows. Constants are none.
-bool FollowsItsIndices(const std::vector<int64_t>& shape, const std::vector<double>& values);
-
 }  // namespace tandem
 
 #endif  // TANDEM_MODELS_ONNX_SOURCES_H_
