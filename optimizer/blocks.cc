@@ -12,6 +12,20 @@ bool Digits(const std::string& s) {
          std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
+// By node: an output or a state of the model depends on it, not the loss alone.
+std::vector<bool> ForOutputs(const Graph& graph) {
+  std::vector<bool> needed(graph.tensors.size(), false);
+  for (TensorId t : graph.outputs) needed[t.index()] = true;
+  for (const StateUpdate& u : graph.updates) needed[u.next.index()] = true;
+  std::vector<bool> nodes(graph.nodes.size(), false);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    for (TensorId t : graph.nodes[n].outputs) nodes[n] = nodes[n] || needed[t.index()];
+    if (!nodes[n]) continue;
+    for (TensorId t : graph.nodes[n].inputs) needed[t.index()] = true;
+  }
+  return nodes;
+}
+
 }  // namespace
 
 std::string BlockPrefix(const std::string& parameter) {
@@ -32,7 +46,9 @@ std::string BlockPrefix(const std::string& parameter) {
 void AssignBlocks(Graph& forward) {
   std::map<std::string, int> blocks;
   std::vector<int> of_tensor(forward.tensors.size(), 0);
-  for (Node& node : forward.nodes) {
+  const std::vector<bool> for_outputs = ForOutputs(forward);
+  for (size_t n = 0; n < forward.nodes.size(); ++n) {
+    Node& node = forward.nodes[n];
     int block = 0;
     for (TensorId t : node.inputs) {
       const Tensor& tensor = forward.tensor(t);
@@ -45,7 +61,7 @@ void AssignBlocks(Graph& forward) {
         block = std::max(block, of_tensor[t.index()]);
       }
     }
-    node.block = block;
+    node.block = for_outputs[n] ? block : -1;
     for (TensorId t : node.outputs) of_tensor[t.index()] = block;
   }
 }

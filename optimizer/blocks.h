@@ -14,7 +14,7 @@ namespace tandem {
 std::string BlockPrefix(const std::string& parameter);
 
 // Sets Node::block of a forward graph: 0 before the first numbered block, then 1, 2, ... in order
-// of appearance. Blocks never decrease along an edge.
+// of appearance. Blocks never decrease along an edge. What only the loss needs is in none: -1.
 void AssignBlocks(Graph& forward);
 
 }  // namespace tandem

@@ -77,6 +77,27 @@ TEST_CASE("with biases as well: the bias of a row-parallel layer is kept by one 
         }) == 2);
 }
 
+TEST_CASE("a loss over many classes is taken in pieces, without gathering the logits") {
+  const Graph g = MlpGraph(2048, 4096, 16384, 131072, 2, /*bias=*/false);
+  const OptimizeResult r = PlanOrFail(g, "dgx-a100", 8);
+  CHECK(ForwardRows(r, "row_max") == std::vector<std::string>{"split v"});
+  CHECK(ForwardRows(r, "cross_entropy_sums") == std::vector<std::string>{"split v"});
+  const auto maximum = [](const Instruction& i) {
+    return i.kind == InstructionKind::kCollective && i.step == StepKind::kAllReduce &&
+           i.combiner == Combiner::kMax;
+  };
+  const auto& code = r.best.program.instructions;
+  CHECK(std::any_of(code.begin(), code.end(), maximum));
+  for (const Instruction& i : code) {
+    if (i.kind != InstructionKind::kCollective) continue;
+    for (BufferId b : i.outputs) {
+      const Tensor& t = r.best.pcg.tensor(r.best.program.buffer(b).tensor);
+      CHECK_FALSE(
+          (t.shape.size() == 2 && t.shape[0] == Factors{2048} && t.shape[1] == Factors{131072}));
+    }
+  }
+}
+
 TEST_CASE("sequence-parallel norms between a reduce-scatter and an all-gather") {
   const Graph g = TransformerGraph(1, 8192, 32, 128, 1024, 2, /*bias=*/false);
   OptimizeOptions options;

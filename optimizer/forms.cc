@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "optimizer/blocks.h"
+#include "pcg/autodiff/loss.h"
 #include "pcg/autodiff/training.h"
 
 namespace tandem {
@@ -20,7 +21,7 @@ absl::Status Forms::Add(Graph forward, std::vector<RuleApplication> rules, std::
   form.rules = std::move(rules);
   absl::StatusOr<Graph> training = options_.serve
                                        ? WithPrecision(form.forward, options_.training.precision)
-                                       : MakeTrainingGraph(form.forward, options_.training);
+                                       : TrainLoss(form.forward, options_.training);
   if (!training.ok()) return training.status();
   form.training = *std::move(training);
   if (absl::Status s = PropagateFactors(form.training); !s.ok()) return s;
@@ -32,7 +33,10 @@ absl::Status Forms::Add(Graph forward, std::vector<RuleApplication> rules, std::
 }
 
 absl::Status Forms::Make() {
-  absl::StatusOr<RewriteResult> normal = Normalize(forward_, rules_);
+  absl::StatusOr<Graph> with_loss = forward_;
+  if (!options_.serve) with_loss = WithLoss(forward_, options_.training);
+  if (!with_loss.ok()) return with_loss.status();
+  absl::StatusOr<RewriteResult> normal = Normalize(*with_loss, rules_);
   if (!normal.ok()) return normal.status();
   if (options_.progress) {
     options_.progress(absl::StrFormat("%d nodes, %d after rules",

@@ -22,7 +22,7 @@ namespace tandem {
 
 struct Form {
   std::set<int> regions;  // rewritten; empty in the normal form
-  Graph forward;
+  Graph forward;  // with the loss
   Graph training;  // of `forward`: backward and update as ordinary nodes
   NodeClasses classes;
   std::vector<RuleApplication> rules;  // those of the normal form first
@@ -36,7 +36,7 @@ class Forms {
       : forward_(forward), rules_(rules), options_(options), proofs_(proofs) {}
 
   // The normal form, then a form for each alternative rule that fires in it, rewritten wherever it
-  // fires. Errors: what MakeTrainingGraph says of the model.
+  // fires. Errors: what WithLoss and TrainLoss say of the model.
   absl::Status Make();
   // The form that differs from `form` in one region: its index, or none if it is there already.
   absl::StatusOr<std::optional<int>> With(int form, int region);

@@ -47,7 +47,8 @@ int Count(const Graph& g, const std::string& op) {
 TEST_CASE("a form for each alternative, and its regions one by one") {
   const Graph g = GraphOf({{2, 64, 32, 16}, {3, 64, 32, 48}});
   const ProvedRuleSet rules = TrustingRules();
-  const OptimizeOptions options;
+  OptimizeOptions options;
+  options.serve = true;
   const RowProofs proofs(rules);
   Forms forms(g, rules, options, proofs);
   REQUIRE(forms.Make().ok());
@@ -82,12 +83,23 @@ TEST_CASE("a form for each alternative, and its regions one by one") {
 TEST_CASE("a graph in which no alternative fires has one form") {
   const Graph g = MlpGraph(8, 16, 32, 4, 3);
   const ProvedRuleSet rules = TrustingRules();
-  const OptimizeOptions options;
+  OptimizeOptions options;
+  options.serve = true;
   const RowProofs proofs(rules);
   Forms forms(g, rules, options, proofs);
   REQUIRE(forms.Make().ok());
   CHECK(forms.size() == 1);
   CHECK(forms.regions() == 0);
+  // The loss is part of a form that is trained, and has an alternative of its own.
+  OptimizeOptions training;
+  Forms trained(g, rules, training, proofs);
+  REQUIRE(trained.Make().ok());
+  CHECK(trained.size() == 2);
+  CHECK(Count(trained.at(0).forward, "cross_entropy") == 1);
+  CHECK(Count(trained.at(1).forward, "cross_entropy_of_sums") == 1);
+  CHECK(trained.at(1)
+            .forward.node(trained.at(1).forward.tensor(*trained.at(1).forward.loss).producer)
+            .block == -1);
 }
 
 // Merging reads a large input once instead of twice; where the weights are all there is, putting

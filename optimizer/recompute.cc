@@ -35,7 +35,9 @@ std::vector<bool> SavedInside(const Graph& g, const std::set<int>& blocks) {
 
 std::set<int> RecomputableBlocks(const Graph& training) {
   std::set<int> all, useful;
-  for (const Node& node : training.nodes) all.insert(node.block);
+  for (const Node& node : training.nodes) {
+    if (node.block >= 0) all.insert(node.block);
+  }
   const std::vector<bool> saved = SavedInside(training, all);
   for (size_t i = 0; i < saved.size(); ++i) {
     if (saved[i]) useful.insert(training.node(training.tensors[i].producer).block);

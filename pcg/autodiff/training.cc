@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "pcg/autodiff/autodiff.h"
+#include "pcg/autodiff/loss.h"
 #include "pcg/language/op_parser.h"
 
 namespace tandem {
@@ -28,15 +29,6 @@ const std::vector<Optimizer>& Optimizers() {
   };
   return *kOptimizers;
 }
-
-FactoredShape Plain(const std::vector<int64_t>& shape) {
-  FactoredShape factored;
-  for (int64_t extent : shape) factored.push_back({extent});
-  return factored;
-}
-
-// What masters, moments, statistics and the loss are stored as.
-DType WideType(DType precision) { return precision == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 bool HasMasters(DType precision) { return precision == DType::kBF16 || precision == DType::kF16; }
 
@@ -75,13 +67,12 @@ class NameFilter {
 
 class TrainingBuilder {
  public:
-  TrainingBuilder(const Graph& forward, const TrainingOptions& options)
-      : graph_(forward), options_(options), wide_(WideType(options.precision)) {}
+  TrainingBuilder(const Graph& with_loss, const TrainingOptions& options)
+      : graph_(with_loss), options_(options), wide_(WideType(options.precision)) {}
 
   absl::StatusOr<Graph> Run() {
     absl::Status status = AddBuiltins();
     if (status.ok()) status = FindOptimizer();
-    if (status.ok()) status = AddLoss();
     if (status.ok()) status = SelectTrained();
     if (!status.ok()) return status;
     SetPrecision();
@@ -98,7 +89,7 @@ class TrainingBuilder {
 
  private:
   absl::Status AddBuiltins() {
-    for (const char* name : {"cast", "identity", "add", "cross_entropy", "mse", "reshape"}) {
+    for (const char* name : {"cast", "identity", "add"}) {
       absl::Status status = AddBuiltin(name);
       if (!status.ok()) return status;
     }
@@ -120,104 +111,6 @@ class TrainingBuilder {
     if (optimizer_ != nullptr) return AddBuiltin(options_.optimizer);
     return absl::InvalidArgumentError(absl::StrCat("unknown optimizer '", options_.optimizer,
                                                    "'; there are ", absl::StrJoin(names, ", ")));
-  }
-
-  std::string UniqueName(const std::string& wish) const {
-    const auto taken = [&](const std::string& name) {
-      return std::any_of(graph_.tensors.begin(), graph_.tensors.end(),
-                         [&](const Tensor& t) { return t.name == name; }) ||
-             std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
-                         [&](const Node& n) { return n.name == name; });
-    };
-    std::string name = wish;
-    for (int i = 2; taken(name); ++i) name = absl::StrCat(wish, "_", i);
-    return name;
-  }
-
-  // ---- loss
-  absl::Status AddLoss() {
-    std::optional<TensorId> output;
-    for (TensorId t : graph_.outputs) {
-      if (!output && IsFloat(graph_.tensor(t).dtype)) output = t;
-    }
-    if (!output) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model '", graph_.name,
-                       "' has no float output to take a loss of; give one or --mode serve"));
-    }
-    if (options_.loss == "output") return LossIsOutput(*output);
-    if (options_.loss == "cross-entropy") return CrossEntropy(LogitsOf(*output));
-    if (options_.loss == "mse") return MeanSquares(*output);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown loss '", options_.loss, "'; there are cross-entropy, mse, output, none"));
-  }
-
-  // A trailing softmax or log-softmax over the last axis is part of the loss.
-  TensorId LogitsOf(TensorId output) const {
-    const Tensor& tensor = graph_.tensor(output);
-    if (!tensor.producer.valid()) return output;
-    const Node& node = graph_.node(tensor.producer);
-    if (node.op != "softmax" && node.op != "log_softmax") return output;
-    const auto rank = node.attributes.find("rank_c");
-    const bool last = rank == node.attributes.end() || rank->second == AttrValue(int64_t{0});
-    return last ? node.inputs[0] : output;
-  }
-
-  absl::Status CrossEntropy(TensorId logits) {
-    std::vector<int64_t> shape = PlainShape(graph_.tensor(logits).shape);
-    if (shape.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", graph_.tensor(logits).name, "' is a scalar and has no classes; use --loss output"));
-    }
-    shape.pop_back();
-    return LossNode("cross_entropy", logits, DType::kI64, shape);
-  }
-
-  absl::Status MeanSquares(TensorId prediction) {
-    return LossNode("mse", prediction, graph_.tensor(prediction).dtype,
-                    PlainShape(graph_.tensor(prediction).shape));
-  }
-
-  absl::Status LossNode(const char* op, TensorId from, DType label_type,
-                        const std::vector<int64_t>& label_shape) {
-    Tensor labels;
-    labels.name = UniqueName("labels");
-    labels.dtype = label_type;
-    labels.shape = Plain(label_shape);
-    labels.role = TensorRole::kInput;
-    labels.note = absl::StrCat("labels of the loss ", op, " of '", graph_.tensor(from).name, "'");
-    const TensorId label_id = graph_.AddSource(std::move(labels));
-    if (std::find(graph_.inputs.begin(), graph_.inputs.end(), label_id) == graph_.inputs.end()) {
-      graph_.inputs.push_back(label_id);
-    }
-    return SetLoss(op, {}, {from, label_id});
-  }
-
-  absl::Status LossIsOutput(TensorId output) {
-    const Tensor& tensor = graph_.tensor(output);
-    if (ElementCount(tensor.shape) != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("output '", tensor.name, "' has ", ElementCount(tensor.shape),
-                       " elements and cannot be the loss; use --loss cross-entropy or mse"));
-    }
-    if (tensor.producer.valid() && tensor.shape.empty()) {
-      graph_.loss = output;
-      return absl::OkStatus();
-    }
-    return SetLoss("reshape", {{"shape", std::vector<int64_t>{}}}, {output});
-  }
-
-  absl::Status SetLoss(const char* op, Attributes attributes, std::vector<TensorId> inputs) {
-    Node node;
-    node.name = UniqueName("loss");
-    node.op = op;
-    node.attributes = std::move(attributes);
-    node.inputs = std::move(inputs);
-    node.origin = "training";
-    auto added = graph_.AddNode(std::move(node), {wide_});
-    if (!added.ok()) return added.status();
-    graph_.loss = graph_.node(*added).outputs[0];
-    return absl::OkStatus();
   }
 
   // ---- trained parameters
@@ -278,10 +171,23 @@ class TrainingBuilder {
   }
 
   // ---- precision
+  // The loss, and where a rule took it apart what is between its parts.
+  std::vector<TensorId> LossParts() const {
+    std::vector<TensorId> parts = {*graph_.loss};
+    const NodeId producer = graph_.tensor(*graph_.loss).producer;
+    if (!producer.valid()) return parts;
+    const std::string& origin = graph_.node(producer).origin;
+    for (const Node& node : graph_.nodes) {
+      if (origin.empty() || node.origin != origin) continue;
+      parts.insert(parts.end(), node.outputs.begin(), node.outputs.end());
+    }
+    return parts;
+  }
+
   void SetPrecision() {
     std::set<TensorId> wide(trained_.begin(), trained_.end());
     if (!HasMasters(options_.precision)) wide.clear();
-    wide.insert(*graph_.loss);
+    for (TensorId t : LossParts()) wide.insert(t);
     for (const StateUpdate& u : graph_.updates) wide.insert({u.state, u.next});
     for (size_t t = 0; t < graph_.tensors.size(); ++t) {
       Tensor& tensor = graph_.tensors[t];
@@ -342,7 +248,7 @@ class TrainingBuilder {
   // ---- updates
   TensorId AddScalar(const char* name) {
     Tensor scalar;
-    scalar.name = UniqueName(name);
+    scalar.name = UniqueName(graph_, name);
     scalar.dtype = wide_;
     scalar.role = TensorRole::kStepInput;
     const TensorId id = graph_.AddSource(std::move(scalar));
@@ -431,11 +337,21 @@ absl::StatusOr<Graph> WithPrecision(const Graph& forward, DType precision) {
   return graph;
 }
 
-absl::StatusOr<Graph> MakeTrainingGraph(const Graph& forward, const TrainingOptions& options) {
+absl::StatusOr<Graph> TrainLoss(const Graph& with_loss, const TrainingOptions& options) {
   absl::Status status = CheckPrecision(options.precision);
   if (!status.ok()) return status;
-  if (options.loss == "none") return WithPrecision(forward, options.precision);
-  return TrainingBuilder(forward, options).Run();
+  if (options.loss == "none") return WithPrecision(with_loss, options.precision);
+  if (!with_loss.loss) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model '", with_loss.name, "' has no loss to be trained for"));
+  }
+  return TrainingBuilder(with_loss, options).Run();
+}
+
+absl::StatusOr<Graph> MakeTrainingGraph(const Graph& forward, const TrainingOptions& options) {
+  absl::StatusOr<Graph> with_loss = WithLoss(forward, options);
+  if (!with_loss.ok()) return with_loss.status();
+  return TrainLoss(*with_loss, options);
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// From a forward graph to a training step: loss, backward, optimizer update, precision.
+// From a forward graph to a training step: loss (loss.h), backward, optimizer update, precision.
 #ifndef TANDEM_PCG_AUTODIFF_TRAINING_H_
 #define TANDEM_PCG_AUTODIFF_TRAINING_H_
 
@@ -10,15 +10,17 @@ namespace tandem {
 
 // Deterministic: same graph and options, same result (verify relies on it). With precision bf16 or
 // fp16, each trained parameter is stored as an fp32 master and cast to a working copy by a node at
-// the start of the step; activations take the precision. Folds a trailing softmax/log-softmax of
-// the logits into the loss (the model's own output stays an output). Labels are added as the input
-// "labels" (int64; for mse: floats), learning rate and, if the optimizer uses it, step as
-// kStepInput scalars "lr" and "step". Optimizer moments are kState tensors "<param>.m",
+// the start of the step; activations take the precision, the loss and the parts that a rule took it
+// apart into fp32. Learning rate and, if the optimizer uses it, step are added as kStepInput
+// scalars "lr" and "step". Optimizer moments are kState tensors "<param>.m",
 // "<param>.v". Trained are the float kParameter tensors that no `freeze` expression is found in,
 // and those kParameter or kState tensors that a `train` expression is found in (train overrules
 // freeze); an expression found in no name is an error. Other parameters, and those the loss does
 // not depend on, become kState with a note. An updated value is the first output of the node
 // "<param>.update". `loss` none is precision alone.
+absl::StatusOr<Graph> TrainLoss(const Graph& with_loss, const TrainingOptions& options);
+
+// TrainLoss of WithLoss.
 absl::StatusOr<Graph> MakeTrainingGraph(const Graph& forward, const TrainingOptions& options);
 
 // Precision alone, for serving.

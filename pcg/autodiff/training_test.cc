@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pcg/autodiff/autodiff.h"
+#include "pcg/autodiff/loss.h"
 #include "pcg/graph/interpreter.h"
 #include "pcg/language/op_parser.h"
 
@@ -425,6 +426,49 @@ TEST_CASE("The model's own state updates stay") {
   CHECK(graph.tensor(running).dtype == DType::kF32);
   options.train = {"running"};
   CHECK(ErrorOf(g, options).find("updated by the model itself") != std::string::npos);
+}
+
+TEST_CASE("A loss in the parts that a rule made: they are wide, and the gradients are the same") {
+  TrainingOptions options = With("sgd");
+  const Graph forward = Mlp();
+  const auto whole = WithLoss(forward, options);
+  REQUIRE(whole.ok());
+  Graph apart = *whole;
+  const Node loss = apart.nodes.back();
+  REQUIRE(loss.op == "cross_entropy");
+  apart.nodes.pop_back();
+  apart.tensors.pop_back();
+  const auto add = [&](const char* op, std::vector<TensorId> inputs, const char* name) {
+    const auto spec = BuiltinOperators().Get(op);
+    REQUIRE(spec.ok());
+    REQUIRE(apart.operators.Add(**spec).ok());
+    Node node;
+    node.name = name;
+    node.op = op;
+    node.inputs = std::move(inputs);
+    node.origin = "apart";
+    const auto id = apart.AddNode(std::move(node), {});
+    if (!id.ok()) FAIL(id.status().message());
+    return apart.node(*id).outputs;
+  };
+  const TensorId m = add("row_max", {loss.inputs[0]}, "m")[0];
+  const auto sums = add("cross_entropy_sums", {loss.inputs[0], m, loss.inputs[1]}, "sums");
+  apart.loss = add("cross_entropy_of_sums", {sums[0], m, sums[1]}, "loss")[0];
+  const auto one = TrainLoss(*whole, options), other = TrainLoss(apart, options);
+  if (!other.ok()) FAIL(other.status().message());
+  REQUIRE(one.ok());
+  const std::vector<double> a = Losses(*one, 0.5, 4), b = Losses(*other, 0.5, 4);
+  for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == Approx(b[i]).epsilon(1e-12));
+
+  options.precision = DType::kBF16;
+  const auto mixed = TrainLoss(apart, options);
+  REQUIRE(mixed.ok());
+  for (TensorId t : {m, sums[0], sums[1], *apart.loss}) {
+    CHECK(mixed->tensor(t).dtype == DType::kF32);
+  }
+  CHECK(mixed->tensor(loss.inputs[0]).dtype == DType::kBF16);
+  // Without a loss there is nothing to train for.
+  CHECK_FALSE(TrainLoss(forward, options).ok());
 }
 
 TEST_CASE("The other losses") {

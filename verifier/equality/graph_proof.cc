@@ -164,17 +164,20 @@ class Prover {
     ++out_.claims;
     if (original_.outputs.size() != rewritten_.outputs.size() ||
         original_.inputs.size() != rewritten_.inputs.size() ||
-        original_.updates.size() != rewritten_.updates.size()) {
+        original_.updates.size() != rewritten_.updates.size() ||
+        original_.loss.has_value() != rewritten_.loss.has_value()) {
       Fail(rewritten_.name, true,
            absl::StrCat("has ", rewritten_.inputs.size(), " inputs, ", rewritten_.outputs.size(),
-                        " outputs and ", rewritten_.updates.size(), " state updates; the original ",
-                        original_.inputs.size(), ", ", original_.outputs.size(), " and ",
-                        original_.updates.size()));
+                        " outputs, ", rewritten_.updates.size(), " state updates and ",
+                        rewritten_.loss ? "a" : "no", " loss; the original ",
+                        original_.inputs.size(), ", ", original_.outputs.size(), ", ",
+                        original_.updates.size(), " and ", original_.loss ? "one" : "none"));
       return;
     }
     for (size_t i = 0; i < original_.outputs.size(); ++i) {
       same(original_.outputs[i], rewritten_.outputs[i]);
     }
+    if (original_.loss && rewritten_.loss) same(*original_.loss, *rewritten_.loss);
     for (size_t i = 0; i < original_.inputs.size(); ++i) {
       same(original_.inputs[i], rewritten_.inputs[i]);
     }

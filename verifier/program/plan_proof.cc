@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/autodiff/loss.h"
 #include "pcg/autodiff/training.h"
 #include "verifier/equality/graph_proof.h"
 #include "verifier/program/program_check.h"
@@ -48,9 +49,11 @@ class PlanChecker {
     return std::move(out_);
   }
 
-  // 1. F' = F, from one tensor both have by name to the next.
+  // 1. F' = F and its loss, from one tensor both have by name to the next.
   void Rewrites() {
-    const GraphProof proof = ProveRewrite(plan_.forward, plan_.rewritten_forward);
+    const absl::StatusOr<Graph> forward = WithLoss(plan_.forward, plan_.training);
+    if (!forward.ok()) return Fail("graph", "loss", forward.status().message());
+    const GraphProof proof = ProveRewrite(*forward, plan_.rewritten_forward);
     out_.obligations += proof.claims;
     out_.proofs += proof.proofs;
     out_.certificates.AddAll(proof.certificates);
@@ -62,8 +65,8 @@ class PlanChecker {
 
   // 2. The PCG computes what the training graph of F' computes.
   void Training() {
-    absl::StatusOr<Graph> reference = TrainingOf(plan_.rewritten_forward);
-    absl::StatusOr<Graph> serial = TrainingOf(plan_.forward);
+    absl::StatusOr<Graph> reference = TrainLoss(plan_.rewritten_forward, plan_.training);
+    absl::StatusOr<Graph> serial = MakeTrainingGraph(plan_.forward, plan_.training);
     for (const auto* g : {&reference, &serial}) {
       ++out_.obligations;
       if (!g->ok()) return Fail("graph", "training", g->status().message());
@@ -71,11 +74,6 @@ class PlanChecker {
     ValueNumbers numbers;
     Compare(numbers, *serial, plan_.serial, "the stored serial training graph");
     values_ = Compare(numbers, *reference, plan_.pcg, "the parallel computation graph");
-  }
-
-  absl::StatusOr<Graph> TrainingOf(const Graph& forward) const {
-    if (plan_.training.loss == "none") return WithPrecision(forward, plan_.training.precision);
-    return MakeTrainingGraph(forward, plan_.training);
   }
 
   std::vector<int> Compare(ValueNumbers& numbers, const Graph& reference, const Graph& graph,
