@@ -92,7 +92,7 @@ TEST_CASE("ONNX's cases for operators are right or refused") {
       "test_training_dropout_default",
       "test_training_dropout_default_mask",
       "test_training_dropout_mask",
-      // Indices computed from the data are taken to count from the front.
+      // Indices that are inputs are taken to count from the front.
       "test_gather_elements_negative_indices",
       "test_gather_negative_indices",
       "test_onehot_negative_indices",

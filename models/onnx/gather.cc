@@ -114,7 +114,9 @@ absl::Status Gather(OnnxCall& call) {
   const Dims all = ids.shape;
   const bool repeats = ids.known() && once != all;
   if (repeats) ids.shape = once;
-  auto index = c.ToTensor(ids);
+  auto counted = FromFront(call, ids, c.Shape(x)[*axis], before[*axis]);
+  if (!counted.ok()) return counted.status();
+  auto index = c.ToTensor(*counted);
   if (!index.ok()) return index.status();
   OnnxContext::EmitOptions emit;
   emit.dtypes = {x.dtype};
@@ -166,10 +168,11 @@ absl::Status GatherElements(OnnxCall& call) {
       return c.Unsupported("indices that cover a part of the other dims");
     }
   }
-  std::vector<OnnxValue> together = {x, ids};
   auto data = c.ToTensor(x);
   if (!data.ok()) return data.status();
-  auto index = c.ToTensor(ids);
+  auto counted = FromFront(call, ids, c.Shape(x)[*axis], before[*axis]);
+  if (!counted.ok()) return counted.status();
+  auto index = c.ToTensor(*counted);
   if (!index.ok()) return index.status();
   OnnxContext::EmitOptions emit;
   emit.dtypes = {x.dtype};
@@ -204,6 +207,7 @@ absl::StatusOr<OnnxValue> ByComputedRows(OnnxCall& call, size_t depth) {
     auto index =
         Do(call, "Gather", {call.in[1], c.KnownScalar(static_cast<double>(k), DType::kI64)},
            {{"axis", -1}});
+    if (index.ok()) index = FromFront(call, *index, after[k], before[k]);
     if (!index.ok() || k == 0) {
       if (!index.ok()) return index;
       row = *std::move(index);
@@ -237,6 +241,7 @@ absl::Status GatherND(OnnxCall& call) {
   if (!ids.known()) {
     if (depth != 1) return call.Give(ByComputedRows(call, depth));
     auto flat = c.Reshape(ids, rows, false, "/ids");
+    if (flat.ok()) flat = FromFront(call, *flat, c.Shape(x)[0], before[0]);
     if (!flat.ok()) return flat.status();
     auto data = c.ToWeight(x, TensorRole::kParameter, "normal(0.02)");
     if (!data.ok()) return data.status();
@@ -311,7 +316,9 @@ absl::Status OneHot(OnnxCall& call) {
                "(ids[a.., c..]: int; depth, off, on) -> out[a.., n = depth, c..] { out[a, j, c] "
                "= select(ids[a, c] == j, on, off) }");
   if (!name.ok()) return name.status();
-  auto id = c.ToTensor(call.in[0]);
+  auto counted = FromFront(call, call.in[0], (*depth)[0], (*depth)[0]);
+  if (!counted.ok()) return counted.status();
+  auto id = c.ToTensor(*counted);
   if (!id.ok()) return id.status();
   OnnxContext::EmitOptions emit;
   emit.dtypes = {call.in[2].dtype};

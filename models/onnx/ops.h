@@ -62,6 +62,11 @@ size_t OperandsNeeded(const OnnxCall& call);
 absl::StatusOr<OnnxValue> Do(OnnxCall& call, const char* op, std::vector<OnnxValue> in,
                              const std::map<std::string, int64_t>& attributes = {});
 
+// Computed indices into a dim of `extent` (`extent_before` as the file says) that may be negative,
+// counted from the front; others as they are.
+absl::StatusOr<OnnxValue> FromFront(OnnxCall& call, const OnnxValue& ids, int64_t extent,
+                                    int64_t extent_before);
+
 // Resize as a known matrix along each dim: any mode and any scale.
 absl::Status Interpolate(OnnxCall& call);
 

@@ -37,8 +37,9 @@ absl::Status ScatterElements(OnnxCall& call) {
   }
   const auto zero = c.Uniform(x);
   const bool fresh = zero && *zero == 0;
-  // Negative indices count from the end; those that the data gives are taken to be none.
-  OnnxValue places = ids;
+  auto counted = FromFront(call, ids, c.Shape(x)[*axis], before[*axis]);
+  if (!counted.ok()) return counted.status();
+  OnnxValue places = *counted;
   if (ids.known()) {
     FormulaArena& f = c.formulas;
     const auto n = static_cast<double>(before[*axis]);

@@ -252,4 +252,95 @@ TEST_CASE(
   CHECK_FALSE(said("'b0' of input"));
 }
 
+namespace {
+
+// Reads x of 4 x 3 at places computed from the data: 2 - the place of the largest of each row, so
+// one of 2, 1, 0; "low" more below that.
+OnnxModelBuilder AtComputed(const std::string& op, int64_t low) {
+  OnnxModelBuilder m;
+  m.Input("x", {"4", "3"});
+  m.Node("ArgMax", {"x"}, {"largest"},
+         {{"axis", int64_t{1}}, {"keepdims", int64_t{op == "GatherElements" ? 1 : 0}}});
+  m.Ints("two", {}, {2 - low});
+  m.Node("Sub", {"two", "largest"}, {"ids"});
+  m.Ints("depth", {}, {4});
+  m.Floats("values", {2}, {0, 1});
+  m.Ints("last", {1}, {-1});
+  if (op == "OneHot") {
+    m.Node("OneHot", {"ids", "depth", "values"}, {"y"});
+  } else if (op == "GatherND") {
+    m.Node("Unsqueeze", {"ids", "last"}, {"each"});
+    m.Node("GatherND", {"x", "each"}, {"y"});
+  } else {
+    m.Node(op, {"x", "ids"}, {"y"}, {{"axis", int64_t{op == "GatherElements" ? 1 : 0}}});
+  }
+  m.Output("y");
+  return m;
+}
+
+int Counting(const Graph& graph) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
+    return n.op.rfind("from_front", 0) == 0;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("computed indices that may be negative count from the end") {
+  // Largest at 0, 1, 2, 1: 2 - that is 2, 1, 0, 1; three less is -1, -2, -3, -2.
+  const HostTensor x{{4, 3}, {9, 1, 2, 3, 8, 4, 5, 6, 7, 10, 12, 11}};
+  const Graph rows = Import(AtComputed("Gather", 3));
+  CHECK(Counting(rows) == 1);
+  CHECK(Evaluate(rows, x).data == Values{10, 12, 11, 5, 6, 7, 3, 8, 4, 5, 6, 7});
+  CHECK(Evaluate(Import(AtComputed("GatherND", 3)), x).data ==
+        Values{10, 12, 11, 5, 6, 7, 3, 8, 4, 5, 6, 7});
+  CHECK(Evaluate(Import(AtComputed("GatherElements", 3)), x).data == Values{2, 8, 5, 12});
+  CHECK(Evaluate(Import(AtComputed("OneHot", 3)), x).data ==
+        Values{0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0});
+  // A difference may be negative for all that is known; from the front it stays what it is.
+  const Graph front = Import(AtComputed("Gather", 0));
+  CHECK(Counting(front) == 1);
+  CHECK(Evaluate(front, x).data == Values{5, 6, 7, 3, 8, 4, 9, 1, 2, 3, 8, 4});
+}
+
+TEST_CASE("indices that cannot be negative are read as they are") {
+  OnnxModelBuilder m;
+  m.Input("ids", {"2", "3"}, onnx::TensorProto::INT64);
+  m.Weights("emb.weight", {7, 4});
+  m.Ints("one", {}, {1});
+  m.Ints("flat", {1}, {6});
+  m.Node("Add", {"ids", "one"}, {"next"});  // an input counts from the front
+  m.Node("Reshape", {"next", "flat"}, {"places"});
+  m.Node("Gather", {"emb.weight", "places"}, {"y"});
+  m.Output("y");
+  const Graph graph = Import(m);
+  CHECK(Counting(graph) == 0);
+  CHECK(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                      [](const Node& n) { return n.op == "embedding"; }) == 1);
+  // Positions of what is no padding, as RoBERTa counts them.
+  OnnxModelBuilder counted;
+  counted.Input("ids", {"2", "3"}, onnx::TensorProto::INT64);
+  counted.Weights("pos.weight", {7, 4});
+  counted.Ints("one", {}, {1});
+  counted.Node("Equal", {"ids", "one"}, {"padding"});
+  counted.Node("Not", {"padding"}, {"mask"});
+  counted.Node("Cast", {"mask"}, {"ones"}, {{"to", int64_t{onnx::TensorProto::INT64}}});
+  counted.Node("CumSum", {"ones", "one"}, {"sum"});
+  counted.Node("Mul", {"sum", "ones"}, {"within"});
+  counted.Node("Add", {"within", "one"}, {"places"});
+  counted.Node("Gather", {"pos.weight", "places"}, {"y"});
+  counted.Output("y");
+  CHECK(Counting(Import(counted)) == 0);
+  // A float that is cut down to an integer may be anything.
+  OnnxModelBuilder cut;
+  cut.Input("x", {"2"});
+  cut.Weights("emb.weight", {7, 4});
+  cut.Node("Cast", {"x"}, {"ids"}, {{"to", int64_t{onnx::TensorProto::INT64}}});
+  cut.Node("Gather", {"emb.weight", "ids"}, {"y"});
+  cut.Output("y");
+  CHECK(Counting(Import(cut)) == 1);
+  const std::vector<double> out = Evaluate(Import(cut), {{2}, {-1.5, 6}}).data;
+  for (size_t j = 0; j < 4; ++j) CHECK(out[j] == out[4 + j]);
+}
+
 }  // namespace tandem
