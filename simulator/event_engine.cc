@@ -74,8 +74,7 @@ class Engine {
 
   void Account(double step, bool computing, bool communicating) {
     if (computing) {
-      totals_.compute += step;
-      if (communicating) totals_.communication_hidden += step;
+      (communicating ? totals_.communication_hidden : totals_.compute) += step;
     } else if (communicating) {
       totals_.communication_exposed += step;
     } else {

@@ -20,12 +20,12 @@ struct Task {
 
 struct EngineTotals {
   double end_seconds = 0;
-  // These four sum to end_seconds.
-  double compute = 0;  // stream 0 busy
-  double communication_exposed = 0;
-  double host = 0;  // nothing runs, and a launch is what is waited for
+  // These five are disjoint and sum to end_seconds.
+  double compute = 0;                // stream 0 busy, no other
+  double communication_hidden = 0;   // stream 0 busy, and another
+  double communication_exposed = 0;  // another busy, stream 0 not
+  double host = 0;                   // nothing runs, and a launch is what is waited for
   double idle = 0;
-  double communication_hidden = 0;  // part of `compute`
 };
 
 // Fills the results in. Tasks of one stream run in order of index.

@@ -137,7 +137,8 @@ EngineTotals Extrapolated(const EngineTotals& last, const EngineTotals& before, 
       Extrapolated(last.communication_hidden, before.communication_hidden, more);
   totals.host = Extrapolated(last.host, before.host, more);
   totals.idle = Extrapolated(last.idle, before.idle, more);
-  totals.end_seconds = totals.compute + totals.communication_exposed + totals.host + totals.idle;
+  totals.end_seconds = totals.compute + totals.communication_hidden + totals.communication_exposed +
+                       totals.host + totals.idle;
   return totals;
 }
 

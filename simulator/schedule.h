@@ -25,15 +25,14 @@ struct InstructionCost {
   double contraction_flops = 0;
 };
 
-// Seconds; the four of the first group sum to the step.
+// Seconds; the five of the first group are disjoint and sum to the step.
 struct Breakdown {
-  double compute = 0;                // compute stream busy
-  double communication_exposed = 0;  // compute idle, waiting for communication
-  double host = 0;                   // both idle, waiting for a launch
-  double idle = 0;                   // the rest
-  // Of what ran behind compute.
-  double communication_hidden = 0;
-  std::map<std::string, double> compute_by_kind;              // by kernel kind
+  double compute = 0;                             // compute stream busy, no communication beside it
+  double communication_hidden = 0;                // both busy
+  double communication_exposed = 0;               // compute idle, waiting for communication
+  double host = 0;                                // both idle, waiting for a launch
+  double idle = 0;                                // the rest
+  std::map<std::string, double> compute_by_kind;  // by kernel kind
   std::map<std::string, double> communication_by_collective;  // busy time
 };
 

@@ -128,7 +128,8 @@ TEST_CASE("tensor parallelism pays with an all-reduce, data parallelism with mem
     INFO(timeline.status().ToString());
     REQUIRE(timeline.ok());
     const Breakdown& b = timeline->breakdown;
-    CHECK(b.compute + b.communication_exposed + b.host + b.idle == Approx(timeline->step_seconds));
+    CHECK(b.compute + b.communication_hidden + b.communication_exposed + b.host + b.idle ==
+          Approx(timeline->step_seconds));
     return *timeline;
   };
   const Timeline data = simulate(false), tensor = simulate(true);

@@ -52,6 +52,11 @@ keys models show mlp-tiny -- nodes parameters trainable_parameters parameter_byt
 keys optimize mlp-tiny --machine dgx-a100 --devices 2 --out gpu -- devices step_seconds mfu peak_bytes search_seconds \
   search_steps objective_seconds objective_bound_seconds gap baselines strategy rules verification
 keys explain plan -- rules verification certificates
+python3 -c '
+import json
+plan = json.load(open("gpu/summary.json"))
+parts = plan["breakdown"]
+assert abs(sum(parts.values()) - plan["step_seconds"]) < 1e-9 * plan["step_seconds"], parts' || fail "the parts of the step do not sum to it"
 grep -q '"verdict": "proved"' plan/summary.json || fail "summary.json does not say that the plan is proved"
 cat > silu.textproto <<'MODEL'
 name: "silu"

@@ -36,7 +36,7 @@ double Mfu(const OptimizeResult& result, const Machine& machine, DType precision
 }
 
 nlohmann::ordered_json BreakdownJson(const Breakdown& b) {
-  return {{"compute", b.compute - b.communication_hidden},
+  return {{"compute", b.compute},
           {"communication_exposed", b.communication_exposed},
           {"communication_hidden", b.communication_hidden},
           {"idle", b.idle},

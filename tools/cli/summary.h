@@ -16,8 +16,7 @@ namespace tandem::cli {
 double Mfu(const OptimizeResult& result, const Machine& machine, DType precision,
            double step_seconds);
 
-// Seconds of a step by what the device does; the entries sum to the step. What communication hides
-// behind compute is an entry of its own, taken out of compute.
+// Seconds of a step by what the device does, as Breakdown has them; the entries sum to the step.
 nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);
 
 nlohmann::ordered_json SummaryJson(const OptimizeResult& result, const Machine& machine,

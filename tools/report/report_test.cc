@@ -90,6 +90,23 @@ TEST_CASE("names with HTML in them stay text") {
   CHECK(absl::StrContains(TimelineOf(*page)["names"].dump(), "alert(2)"));
 }
 
+TEST_CASE("the parts of a step are all there and fill its bar once") {
+  const std::string section = Between(PageOf(TestPlan()), "<section id=\"time\">", "</section>");
+  for (const char* part :
+       {"compute", "communication, hidden", "communication, exposed", "launches", "idle"}) {
+    INFO(part);
+    CHECK(absl::StrContains(section, absl::StrCat("</i>", part)));
+  }
+  const std::string bar = Between(section, "<div class=\"stack\"", "</div>");
+  double sum = 0;
+  const std::string width = "width:";
+  for (size_t at = bar.find(width); at != std::string::npos; at = bar.find(width, at + 1)) {
+    sum += std::strtod(bar.c_str() + at + width.size(), nullptr);
+  }
+  CHECK(sum == Approx(100).margin(0.1));
+  CHECK(absl::StrContains(bar, "t-hidden"));
+}
+
 TEST_CASE("the timeline has a row a stream, and micro-batches") {
   const Json one = TimelineOf(PageOf(TestPlan()));
   CHECK(one["bands"][0].empty());

@@ -82,14 +82,16 @@ std::string CategoryClass(const std::string& category) {
 std::string TimeSection(const ReportData& data) {
   const Timeline& t = data.timeline();
   const Breakdown& b = t.breakdown;
-  const std::vector<Part> parts = {{"compute", "t-compute", b.compute, "kernels run"},
-                                   {"communication, exposed", "t-exposed", b.communication_exposed,
-                                    "compute waits for collectives"},
-                                   {"launches", "t-host", b.host, "everything waits for the host"},
-                                   {"idle", "t-idle", b.idle, ""}};
+  const std::vector<Part> parts = {
+      {"compute", "t-compute", b.compute, "kernels run, no collective beside them"},
+      {"communication, hidden", "t-hidden", b.communication_hidden, "kernels run beside it"},
+      {"communication, exposed", "t-exposed", b.communication_exposed,
+       "kernels wait for collectives"},
+      {"launches", "t-host", b.host, "everything waits for the host"},
+      {"idle", "t-idle", b.idle, ""}};
   std::string out = "<p>One step of ";
   absl::StrAppend(&out, data.timelines.size() > 1 ? "the slowest class of devices" : "each device",
-                  ", by the event timeline. The four parts sum to the step.</p>\n",
+                  ", by the event timeline. The five parts sum to the step.</p>\n",
                   Stacked(parts, t.step_seconds), Table(parts, t.step_seconds, "Part"));
   const double communication = b.communication_exposed + b.communication_hidden;
   out += "<div class=\"columns\"><div><h3>Kernels</h3>\n";
