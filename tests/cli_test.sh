@@ -180,6 +180,8 @@ expect 2 "--out: it is empty" optimize mlp-tiny --machine cpu --out ""
 expect 2 "--data: it is empty" run plan --data ""
 expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3
 expect 2 "no command 'optimise'; there are optimize," optimise model.onnx
+expect 2 "export --to perfetto" export plan --to dot --machine dgx-h100
+expect 0 "digraph" export plan --to dot
 expect 1 "the limit is 1.00 KiB" optimize mlp-tiny --machine cpu --devices 2 --memory-limit 1KiB
 expect 2 "not a regular file" rules verify /tmp
 expect 2 "not a regular file" operators check /dev/zero

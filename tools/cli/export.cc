@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "pcg/io/file_io.h"
 #include "pcg/io/record.h"
@@ -46,6 +47,12 @@ absl::StatusOr<std::string> Trace(const Plan& plan, const Arguments& a) {
 }
 
 int Export(const Arguments& a) {
+  if (a.to == "dot" && !a.machine.empty()) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("--machine ", a.machine,
+                     ": dot shows the plan, which no machine changes; leave --machine out, or "
+                     "export --to perfetto")));
+  }
   absl::StatusOr<Plan> plan = ReadPlan(a.directory);
   if (!plan.ok()) return Fail(plan.status());
   absl::StatusOr<std::string> text = a.to == "dot" ? PlanDot(*plan) : Trace(*plan, a);
