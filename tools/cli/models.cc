@@ -2,7 +2,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "models/load_model.h"
@@ -72,11 +74,17 @@ int Show(const ModelInput& input, bool json, bool tensors) {
 }
 
 int Emit(const ModelInput& input, const std::string& out) {
+  const bool text = absl::EndsWith(out, ".textproto") || absl::EndsWith(out, ".txtpb");
+  if (!text && !absl::EndsWith(out, ".pb")) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("--out ", out,
+                     ": the name does not say the form; end it in .pb (binary), or in .textproto "
+                     "or .txtpb (text)")));
+  }
   ImportReport report;
   absl::StatusOr<Graph> graph = input.Load(&report);
   if (!graph.ok()) return Fail(graph.status());
-  absl::StatusOr<std::string> bytes =
-      absl::EndsWith(out, ".textproto") ? GraphToText(*graph) : SerializeGraph(*graph);
+  absl::StatusOr<std::string> bytes = text ? GraphToText(*graph) : SerializeGraph(*graph);
   if (!bytes.ok()) return Fail(bytes.status());
   const absl::Status written = WriteFileAtomically(out, *bytes);
   return written.ok() ? kDone : Fail(written);
@@ -104,11 +112,12 @@ void AddModels(CLI::App& app, Chosen& chosen) {
   show->callback([=, &chosen] { chosen.body = [=] { return Show(*input, *json, *tensors); }; });
   auto out = std::make_shared<std::string>();
   auto emitted = std::make_shared<ModelInput>();
-  CLI::App* emit = models->add_subcommand("emit",
-                                          "Writes a model as protobuf (.pb) or text (.textproto).\n"
-                                          "Example: tandem models emit bert-large --out bert.pb");
+  CLI::App* emit = models->add_subcommand(
+      "emit",
+      "Writes a model as protobuf, binary (.pb) or text (.textproto, .txtpb).\n"
+      "Example: tandem models emit bert-large --out bert.pb");
   emitted->Add(*emit);
-  emit->add_option("--out", *out, "File to write; text where the name ends in .textproto")
+  emit->add_option("--out", *out, "File to write; its name ends in .pb, .textproto or .txtpb")
       ->required();
   emit->callback([=, &chosen] { chosen.body = [=] { return Emit(*emitted, *out); }; });
 }
