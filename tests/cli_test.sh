@@ -180,12 +180,26 @@ expect 2 "--out: it is empty" optimize mlp-tiny --machine cpu --out ""
 expect 2 "--data: it is empty" run plan --data ""
 expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3
 expect 2 "no command 'optimise'; there are optimize," optimise model.onnx
+expect 2 "which command?; there are optimize,"
 expect 2 "export --to perfetto" export plan --to dot --machine dgx-h100
 expect 0 "digraph" export plan --to dot
 expect 2 "end it in .pb" models emit mlp-tiny --out plain.foo
 [[ ! -e plain.foo ]] || fail "plain.foo was written"
 expect 0 "" models emit mlp-tiny --out plain.txtpb
 cmp -s plain.txtpb plain.textproto || fail ".txtpb is another text"
+
+# A command of several is asked for with those there are.
+while read -r command subcommands; do
+  expect 2 "which subcommand of $command?; there are $subcommands (" "$command"
+  expect 2 "no subcommand of $command 'nonesuch'; there are $subcommands (" "$command" nonesuch
+  for subcommand in ${subcommands//,/}; do expect 0 "  $subcommand " "$command" --help; done
+done <<'COMMANDS'
+rules verify, list, certify, show
+operators check, list
+machine list, show
+models list, show, emit
+COMMANDS
+
 expect 1 "the limit is 1.00 KiB" optimize mlp-tiny --machine cpu --devices 2 --memory-limit 1KiB
 expect 2 "not a regular file" rules verify /tmp
 expect 2 "not a regular file" operators check /dev/zero

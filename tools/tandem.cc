@@ -8,16 +8,27 @@
 
 namespace {
 
-// What is not a command, said with the commands; empty where the first word is one.
-std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2) return "";
-  std::string known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == argv[1]) return "";
-    known += (known.empty() ? "" : ", ") + command->get_name();
+// Where a command or one of its subcommands is missing or unknown: that, with those there are;
+// empty where the first words name one.
+std::string MissingCommand(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  for (int i = 1;; ++i) {
+    std::string known;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* command : at->get_subcommands([](const CLI::App*) { return true; })) {
+      if (i < argc && command->get_name() == argv[i]) next = command;
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    }
+    if (known.empty()) return "";
+    if (next == nullptr) {
+      const std::string what = at == &app ? "command" : "subcommand of " + at->get_name();
+      return (i < argc ? "no " + what + " '" + std::string(argv[i]) + "'" : "which " + what + "?") +
+             "; there are " + known + " (" + path + " --help says what they do)";
+    }
+    at = next;
+    path += " " + at->get_name();
   }
-  return "no command '" + std::string(argv[1]) + "'; there are " + known +
-         " (tandem --help says what they do)";
 }
 
 // A full disk or a closed pipe is no success.
@@ -52,9 +63,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    const std::string unknown = UnknownCommand(app, argc, argv);
-    if (!unknown.empty() && e.get_exit_code() != 0) {
-      std::cerr << "tandem: " << unknown << "\n";
+    const std::string missing = MissingCommand(app, argc, argv);
+    if (!missing.empty() && e.get_exit_code() != 0) {
+      std::cerr << "tandem: " << missing << "\n";
       return tandem::cli::kBadInput;
     }
     const int code = app.exit(e);
