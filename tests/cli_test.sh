@@ -200,6 +200,21 @@ machine list, show
 models list, show, emit
 COMMANDS
 
+# The default precision is the first that the machine has units for, whatever its name.
+precision() {  # precision EXPECTED MACHINE
+  local said
+  said=$("$tandem" optimize mlp-tiny --machine "$2" --devices 1 --json --no-verify --no-baselines --quiet |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["precision"])')
+  [[ $said == "$1" ]] || fail "precision on $2: $said, expected $1"
+}
+"$tandem" machine show cpu | sed 's/^name: "cpu"/name: "workstation"/' > workstation.textproto
+"$tandem" machine show dgx-a100 | sed 's/^name: "dgx-a100"/name: "cpu"/' > gpu_named_cpu.textproto
+grep -q '"workstation"' workstation.textproto && grep -q '"cpu"' gpu_named_cpu.textproto || fail "not renamed"
+precision fp32 cpu
+precision fp32 workstation.textproto
+precision bf16 dgx-a100
+precision bf16 gpu_named_cpu.textproto
+precision fp16 summit-v100
 expect 1 "the limit is 1.00 KiB" optimize mlp-tiny --machine cpu --devices 2 --memory-limit 1KiB
 expect 2 "not a regular file" rules verify /tmp
 expect 2 "not a regular file" operators check /dev/zero

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <regex>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -95,9 +96,10 @@ void TrainingInput::Add(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--lr", lr, "Learning rate")->check(AboveZero())->capture_default_str();
   command
-      .add_option("--precision", precision,
-                  "What is planned and costed; default bf16 with fp32 master weights on GPUs, "
-                  "fp32 on cpu")
+      .add_option(
+          "--precision", precision,
+          "What is planned and costed; default: the first of bf16 and fp16 (with fp32 master "
+          "weights) that the machine has units for, else fp32")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16", "fp64"}));
   AddRepeated(command, "--freeze", freeze, "Regular expression of tensors not to train");
   AddRepeated(command, "--train", train, "Regular expression of tensors to train");
@@ -127,12 +129,21 @@ absl::StatusOr<TrainingOptions> TrainingInput::Options(const Machine& machine, c
     out.freeze.push_back(text);
   }
   out.train = train;
-  const std::string name =
-      !precision.empty() ? precision : (machine.name == "cpu" ? "fp32" : "bf16");
-  const std::optional<DType> dtype = DTypeFromName(name);
-  if (!dtype) return absl::InvalidArgumentError(absl::StrCat("unknown precision ", name));
-  out.precision = *dtype;
+  out.precision = DefaultPrecision(machine);
+  if (!precision.empty()) {
+    const std::optional<DType> dtype = DTypeFromName(precision);
+    if (!dtype) return absl::InvalidArgumentError(absl::StrCat("unknown precision ", precision));
+    out.precision = *dtype;
+  }
   return out;
+}
+
+DType DefaultPrecision(const Machine& machine) {
+  for (const auto& [precision, dtype] :
+       {std::pair(Precision::kBf16, DType::kBF16), std::pair(Precision::kFp16, DType::kF16)}) {
+    if (machine.device.contraction[static_cast<size_t>(precision)].peak_flops > 0) return dtype;
+  }
+  return DType::kF32;
 }
 
 absl::StatusOr<int64_t> ParseBytes(const std::string& text) {

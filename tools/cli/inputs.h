@@ -40,7 +40,7 @@ struct MachineInput {
 struct TrainingInput {
   std::string loss = "cross-entropy";
   std::string optimizer = "adamw";
-  std::string precision;  // "" = bf16 on GPUs, fp32 on cpu
+  std::string precision;  // "" = DefaultPrecision
   double lr = 1e-3;
   std::vector<std::string> freeze, train;
   void Add(CLI::App& command);
@@ -48,6 +48,9 @@ struct TrainingInput {
   absl::StatusOr<TrainingOptions> Options(const Machine& machine, const Graph& forward,
                                           const ImportReport& report) const;
 };
+
+// The first of bf16 and fp16 that the machine's file gives a contraction rate for; else fp32.
+DType DefaultPrecision(const Machine& machine);
 
 // "72 GiB", "512M", "1e9": bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& text);
