@@ -181,6 +181,9 @@ expect 2 "--data: it is empty" run plan --data ""
 expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3
 expect 2 "no command 'optimise'; there are optimize," optimise model.onnx
 expect 2 "which command?; there are optimize,"
+for value in -1 1.5 "" 99999999999999999999; do
+  expect 2 "--seed: '$value' is not a whole number of at least 0" run nowhere --seed "$value"
+done
 expect 2 "export --to perfetto" export plan --to dot --machine dgx-h100
 expect 0 "digraph" export plan --to dot
 expect 2 "end it in .pb" models emit mlp-tiny --out plain.foo

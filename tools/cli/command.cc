@@ -27,15 +27,23 @@ std::string JsonText(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-CLI::Validator AtLeastOne() {
+namespace {
+
+CLI::Validator AtLeast(int64_t least) {
   return CLI::Validator(
-      [](std::string& text) {
+      [least](std::string& text) {
         int64_t value = 0;
-        if (absl::SimpleAtoi(text, &value) && value >= 1) return std::string();
-        return absl::StrCat("'", absl::CEscape(text), "' is not a whole number of at least 1");
+        if (absl::SimpleAtoi(text, &value) && value >= least) return std::string();
+        return absl::StrCat("'", absl::CEscape(text), "' is not a whole number of at least ",
+                            least);
       },
       "");
 }
+
+}  // namespace
+
+CLI::Validator AtLeastZero() { return AtLeast(0); }
+CLI::Validator AtLeastOne() { return AtLeast(1); }
 
 CLI::Validator AboveZero() {
   return CLI::Validator(

@@ -31,8 +31,9 @@ int Fail(const absl::Status& status);
 // are replaced.
 std::string JsonText(const nlohmann::ordered_json& json);
 
-// CLI11 checks of a number's text, with messages for people: a whole number of at least 1, and a
-// finite number above 0. An empty text is neither.
+// CLI11 checks of a number's text, with messages for people: a whole number of at least 0 or 1,
+// and a finite number above 0. An empty text is none of them.
+CLI::Validator AtLeastZero();
 CLI::Validator AtLeastOne();
 CLI::Validator AboveZero();
 // Refuses the empty text, which is most often a variable that is not set.

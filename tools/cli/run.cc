@@ -89,7 +89,9 @@ void AddRun(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   c->add_option("--dtype", a->dtype, "What is computed in; default: the plan's precision")
       ->check(CLI::IsMember({"fp32", "fp64"}));
-  c->add_option("--seed", a->options.seed, "Seed of weights and data")->capture_default_str();
+  c->add_option("--seed", a->options.seed, "Seed of weights and data")
+      ->check(AtLeastZero())
+      ->capture_default_str();
   c->add_option("--lr", a->lr, "Learning rate; default: the plan's")->check(AboveZero());
   c->add_option("--data", a->options.data_folder,
                 "Folder of input_K.pb, labels.pb and output_K.pb; default: seeded data")
