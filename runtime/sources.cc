@@ -5,11 +5,9 @@
 #include <numeric>
 #include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "pcg/graph/initializer.h"
 #include "runtime/random.h"
 #include "runtime/source_use.h"
 
@@ -26,24 +24,21 @@ SourceRule Rule(Kind kind, double a, double b = 0) {
   return rule;
 }
 
-absl::StatusOr<SourceRule> ParseInitializer(const Tensor& tensor) {
-  absl::string_view text = tensor.initializer;
-  const size_t open = text.find('(');
-  const absl::string_view name = text.substr(0, open);
-  std::vector<double> numbers;
-  if (open != absl::string_view::npos && absl::ConsumeSuffix(&text, ")")) {
-    for (absl::string_view part : absl::StrSplit(text.substr(open + 1), ',')) {
-      double value = 0;
-      if (absl::SimpleAtod(part, &value) && std::isfinite(value)) numbers.push_back(value);
-    }
+absl::StatusOr<SourceRule> RuleOf(const Tensor& tensor) {
+  const absl::StatusOr<Initializer> initializer = ParseInitializer(tensor.initializer);
+  if (!initializer.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", tensor.name, "': ", initializer.status().message()));
   }
-  if (name == "constant" && numbers.size() == 1) return Rule(Kind::kConstant, numbers[0]);
-  if (name == "normal" && numbers.size() == 1) return Rule(Kind::kNormal, 0, numbers[0]);
-  if (name == "normal" && numbers.size() == 2) return Rule(Kind::kNormal, numbers[0], numbers[1]);
-  if (name == "uniform" && numbers.size() == 2) return Rule(Kind::kUniform, numbers[0], numbers[1]);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "tensor '", tensor.name, "': initializer '", tensor.initializer,
-      "' is not constant(v), normal(deviation) or uniform(low,high) of finite numbers"));
+  switch (initializer->kind) {
+    case Initializer::Kind::kConstant:
+      return Rule(Kind::kConstant, initializer->a);
+    case Initializer::Kind::kNormal:
+      return Rule(Kind::kNormal, initializer->a, initializer->b);
+    case Initializer::Kind::kUniform:
+      return Rule(Kind::kUniform, initializer->a, initializer->b);
+  }
+  return absl::InternalError("no such kind of initializer");
 }
 
 // Glorot's deviation, with everything but the first two dims as the receptive field.
@@ -123,7 +118,7 @@ absl::StatusOr<SourceRule> RuleFor(const Tensor& tensor, const SourceUse& use,
     rule.given = &tensor.values;
     return rule;
   }
-  return tensor.initializer.empty() ? DefaultRule(tensor, use) : ParseInitializer(tensor);
+  return tensor.initializer.empty() ? DefaultRule(tensor, use) : RuleOf(tensor);
 }
 
 }  // namespace

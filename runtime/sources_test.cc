@@ -154,7 +154,7 @@ TEST_CASE("What cannot be made is refused by name") {
         std::string::npos);
   Tensor& w1 = g.tensors[1];
   for (const char* wrong : {"normal", "normal(x)", "zeros(1)", "uniform(1)", "constant(1",
-                            "normal(nan)", "uniform(0,inf)"}) {
+                            "normal(nan)", "uniform(0,inf)", "normal(0.5,x)"}) {
     w1.initializer = wrong;
     CHECK(error({}).find(std::string("'") + wrong + "'") != std::string::npos);
   }

@@ -83,6 +83,14 @@ keys run plan --steps 1 --check -- ranks steps losses max_abs_difference_from_se
 keys simulate plan -- step_seconds peak_bytes breakdown
 keys rules verify -- proved refuted unknown seconds rules
 
+# What is said of the plans: the fastest is as fast as itself, and one of a thing is no several.
+"$tandem" optimize mlp-tiny --machine dgx-a100 --devices 2 --micro-batches 1 --quiet > table
+grep -q "^Tandem .* mesh 2, 1 micro-batch\$" table || fail "the plan's line: $(cat table)"
+grep -q " as fast; mesh 2, 1 micro-batch\$" table || fail "no baseline as fast: $(cat table)"
+expect 0 "2 ranks, 1 step, fp64" run gpu --steps 1 --dtype fp64
+"$tandem" optimize mlp-tiny --machine dgx-a100 --devices 2 --strategy tensor --quiet > slow
+grep -q "x faster; mesh 2," slow || fail "no baseline faster than a forced plan: $(cat slow)"
+
 # Twice the same plan, byte for byte.
 expect 0 "Tandem" optimize mlp-tiny --machine dgx-a100 --devices 2 --out again
 cmp -s gpu/certificates.textproto again/certificates.textproto || fail "other certificates"
@@ -138,6 +146,12 @@ vectors=(optimize vectors.onnx --machine cpu --devices 1 --dim seq=3 --global-ba
 expect 0 "Tandem" "${vectors[@]}" --tie gamma --freeze places
 expect 0 "Tandem" "${vectors[@]}" --train places
 expect 2 "matches no parameter" "${vectors[@]}" --freeze nonesuch
+
+# An initializer is read with the model, not when a run needs it.
+sed 's/name: "w" shape: \[16, 8\] role: PARAMETER/& initializer: "normal(zero)"/' silu.textproto > zero.textproto
+for command in "models show zero.textproto" "optimize zero.textproto --machine cpu --devices 1"; do
+  expect 2 "tensor 'w': initializer 'normal(zero)' is not constant(value)," $command
+done
 
 # Bad input: located messages, exit code 2; "no": exit code 1.
 expect 2 "nonesuch.onnx" optimize nonesuch.onnx --machine cpu

@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "pcg/graph/attributes_text.h"
+#include "pcg/graph/initializer.h"
 
 namespace tandem {
 namespace {
@@ -22,22 +23,6 @@ void AppendShapes(const std::vector<FactoredShape>& shapes, std::string& key) {
       key += ',';
     }
     key += ';';
-  }
-}
-
-void AppendAttributes(const Attributes& attributes, std::string& key) {
-  for (const auto& [name, value] : attributes) {
-    absl::StrAppend(&key, name, "=", value.index(), ":");
-    if (const auto* integer = std::get_if<int64_t>(&value)) absl::StrAppend(&key, *integer);
-    if (const auto* number = std::get_if<double>(&value)) {
-      key.append(reinterpret_cast<const char*>(number), sizeof(double));
-    }
-    if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
-      absl::StrAppend(&key, absl::StrJoin(*list, ","));
-    }
-    if (const auto* text = std::get_if<std::string>(&value))
-      absl::StrAppend(&key, text->size(), *text);
-    key += '|';
   }
 }
 
@@ -85,8 +70,8 @@ class InstanceMemo {
 absl::StatusOr<OpInstance> Remembered(const OpSpec& spec, const Attributes& attributes,
                                       const std::vector<FactoredShape>& inputs,
                                       const std::vector<FactoredShape>* outputs) {
-  std::string key = absl::StrCat(spec.text, outputs == nullptr ? "?" : "!");
-  AppendAttributes(attributes, key);
+  std::string key =
+      absl::StrCat(spec.text, outputs == nullptr ? "?" : "!", AttributesText(attributes), "|");
   AppendShapes(inputs, key);
   key += '>';
   if (outputs != nullptr) AppendShapes(*outputs, key);
@@ -136,8 +121,7 @@ DType OutputType(const Graph& graph, const Node& node, ElementKind kind) {
 class ShapeCache {
  public:
   absl::StatusOr<std::vector<FactoredShape>> Get(const Graph& graph, const Node& node) {
-    std::string key = absl::StrCat(node.op, "|");
-    AppendAttributes(node.attributes, key);
+    std::string key = absl::StrCat(node.op, AttributesText(node.attributes), "|");
     AppendShapes(ShapesOf(graph, node.inputs), key);
     key += '>';
     AppendShapes(ShapesOf(graph, node.outputs), key);
@@ -278,6 +262,12 @@ absl::Status CheckGraph(const Graph& graph) {
         static_cast<int64_t>(tensor.values.size()) != ElementCount(tensor.shape)) {
       return bad("tensor '", tensor.name, "' has ", tensor.values.size(), " values for ",
                  ElementCount(tensor.shape), " elements");
+    }
+    if (!tensor.initializer.empty()) {
+      const auto initializer = ParseInitializer(tensor.initializer);
+      if (!initializer.ok()) {
+        return bad("tensor '", tensor.name, "': ", initializer.status().message());
+      }
     }
     const bool produced = tensor.producer.valid();
     if (produced != (tensor.role == TensorRole::kActivation)) {

@@ -3,25 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 
 namespace tandem {
-
-std::string AttributesText(const Attributes& attributes) {
-  std::string text;
-  for (const auto& [name, value] : attributes) {
-    absl::StrAppend(&text, ";", name, "=", value.index(), ":");
-    if (const auto* i = std::get_if<int64_t>(&value)) absl::StrAppend(&text, *i);
-    if (const auto* d = std::get_if<double>(&value)) absl::StrAppendFormat(&text, "%a", *d);
-    if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) {
-      absl::StrAppend(&text, absl::StrJoin(*l, ","));
-    }
-    if (const auto* s = std::get_if<std::string>(&value))
-      absl::StrAppend(&text, s->size(), "#", *s);
-  }
-  return text;
-}
 
 GraphCopy::GraphCopy(const Graph& from, Factors factors)
     : from_(from), factors_(factors), map_(from.tensors.size()) {

@@ -8,12 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "pcg/graph/attributes_text.h"
 #include "pcg/graph/graph.h"
 
 namespace tandem {
-
-// What tells two attribute lists apart, with every digit of every number: equal texts, equal lists.
-std::string AttributesText(const Attributes& attributes);
 
 class GraphCopy {
  public:
