@@ -3,74 +3,40 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "pcg/language/op_parser.h"
+#include "verifier/equality/graph_maker.h"
 
 namespace tandem {
 namespace {
 
-struct Maker {
-  Graph g;
-  Maker() { g.operators = BuiltinOperators(); }
-  TensorId Source(const std::string& name, FactoredShape shape) {
-    Tensor t;
-    t.name = name;
-    t.role = TensorRole::kInput;
-    t.shape = std::move(shape);
-    TensorId id = g.AddSource(std::move(t));
-    g.inputs.push_back(id);
-    return id;
-  }
-  TensorId Constant(const std::string& name, double value) {
-    Tensor t;
-    t.name = name;
-    t.role = TensorRole::kConstant;
-    t.shape = {{1}};
-    t.values = {value};
-    return g.AddSource(std::move(t));
-  }
-  TensorId Node1(const std::string& op, std::vector<TensorId> inputs, Attributes attributes = {}) {
-    Node node;
-    node.name = op + std::to_string(g.nodes.size());
-    node.op = op;
-    node.inputs = std::move(inputs);
-    node.attributes = std::move(attributes);
-    auto id = g.AddNode(std::move(node));
-    INFO(id.status().message());
-    REQUIRE(id.ok());
-    return g.node(*id).outputs[0];
-  }
-};
-
 TEST_CASE("a constant tensor that holds one number is that number") {
-  Maker a, b;
+  GraphMaker a, b;
   TensorId x = a.Source("x", {{4}, {6}});
-  a.g.outputs = {a.Node1("mul", {x, a.Constant("c", 0.125)})};
+  a.g.outputs = {a.Op("mul", {x, a.Constant("c", 0.125)})};
   TensorId y = b.Source("x", {{4}, {6}});
   SECTION("the same number") {
-    b.g.outputs = {b.Node1("scale", {y}, {{"value", 0.125}})};
+    b.g.outputs = {b.Op("scale", {y}, {{"value", 0.125}})};
     CHECK(IsProved(ProveEqual(a.g, b.g)));
   }
   SECTION("another number") {
-    b.g.outputs = {b.Node1("scale", {y}, {{"value", 0.25}})};
+    b.g.outputs = {b.Op("scale", {y}, {{"value", 0.25}})};
     CHECK(IsRefuted(ProveEqual(a.g, b.g)));
   }
 }
 
 TEST_CASE("heads are split and merged by factors") {
   auto make = [](bool right) {
-    Maker m;
+    GraphMaker m;
     TensorId x = m.Source("x", {{2}, {3}, {4, 5}});
-    TensorId r = m.Node1("reshape", {x}, {{"shape", std::vector<int64_t>{2, 3, 4, 5}}});
-    TensorId e = m.Node1("exp", {r});
-    TensorId t =
-        right ? e : m.Node1("transpose", {e}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
-    m.g.outputs = {m.Node1("reshape", {t}, {{"shape", std::vector<int64_t>{2, 3, 20}}})};
+    TensorId r = m.Op("reshape", {x}, {{"shape", std::vector<int64_t>{2, 3, 4, 5}}});
+    TensorId e = m.Op("exp", {r});
+    TensorId t = right ? e : m.Op("transpose", {e}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+    m.g.outputs = {m.Op("reshape", {t}, {{"shape", std::vector<int64_t>{2, 3, 20}}})};
     REQUIRE(PropagateFactors(m.g).ok());
     return m.g;
   };
-  Maker plain;
+  GraphMaker plain;
   TensorId x = plain.Source("x", {{2}, {3}, {4, 5}});
-  plain.g.outputs = {plain.Node1("exp", {x})};
+  plain.g.outputs = {plain.Op("exp", {x})};
   CHECK(IsProved(ProveEqual(make(true), plain.g)));
   CHECK_FALSE(IsProved(ProveEqual(make(false), plain.g)));
 }
@@ -78,10 +44,10 @@ TEST_CASE("heads are split and merged by factors") {
 TEST_CASE("numbers are tried only at sizes where the reshapes exist") {
   using List = std::vector<int64_t>;
   auto reshaped = [](const FactoredShape& from, const std::vector<List>& shapes, bool negated) {
-    Maker m;
+    GraphMaker m;
     TensorId t = m.Source("x", from);
-    for (const List& shape : shapes) t = m.Node1("reshape", {t}, {{"shape", shape}});
-    if (negated) t = m.Node1("neg", {t});
+    for (const List& shape : shapes) t = m.Op("reshape", {t}, {{"shape", shape}});
+    if (negated) t = m.Op("neg", {t});
     m.g.tensors[t.index()].name = "out";
     m.g.outputs = {t};
     REQUIRE(PropagateFactors(m.g).ok());
@@ -104,24 +70,24 @@ TEST_CASE("numbers are tried only at sizes where the reshapes exist") {
 
 TEST_CASE("a number that a shape gives is not another size") {
   auto times = [](double factor) {
-    Maker m;
-    m.g.outputs = {m.Node1("scale", {m.Source("x", {{3}})}, {{"value", factor}})};
+    GraphMaker m;
+    m.g.outputs = {m.Op("scale", {m.Source("x", {{3}})}, {{"value", factor}})};
     return m.g;
   };
-  Maker sum;
-  TensorId ones = sum.Node1("fill", {}, {{"shape", std::vector<int64_t>{4}}, {"value", 1.0}});
-  TensorId four = sum.Node1("reduce_sum_keep", {ones}, {{"rank_c", int64_t{0}}});
-  sum.g.outputs = {sum.Node1("mul", {sum.Source("x", {{3}}), four})};
+  GraphMaker sum;
+  TensorId ones = sum.Op("fill", {}, {{"shape", std::vector<int64_t>{4}}, {"value", 1.0}});
+  TensorId four = sum.Op("reduce_sum_keep", {ones}, {{"rank_c", int64_t{0}}});
+  sum.g.outputs = {sum.Op("mul", {sum.Source("x", {{3}}), four})};
   CHECK(IsProved(ProveEqual(sum.g, times(4))));
   CHECK(IsRefuted(ProveEqual(sum.g, times(3))));
 }
 
 TEST_CASE("tensors of one name and two shapes are not one") {
   auto sum = [](int64_t n) {
-    Maker m;
-    TensorId ones = m.Node1("fill", {}, {{"shape", std::vector<int64_t>{n}}, {"value", 1.0}});
+    GraphMaker m;
+    TensorId ones = m.Op("fill", {}, {{"shape", std::vector<int64_t>{n}}, {"value", 1.0}});
     m.g.tensors[ones.index()].name = "ones";
-    m.g.outputs = {m.Node1("reduce_sum_keep", {ones}, {{"rank_c", int64_t{0}}})};
+    m.g.outputs = {m.Op("reduce_sum_keep", {ones}, {{"rank_c", int64_t{0}}})};
     return m.g;
   };
   CHECK(IsProved(ProveEqual(sum(4), sum(4))));
@@ -129,24 +95,24 @@ TEST_CASE("tensors of one name and two shapes are not one") {
 }
 
 TEST_CASE("shapes are part of the claim") {
-  Maker a, b;
-  a.g.outputs = {a.Node1("reduce_sum", {a.Source("x", {{4}, {6}})},
-                         {{"rank_c", int64_t{0}}, {"rank_r", int64_t{1}}})};
-  b.g.outputs = {b.Node1("reduce_sum", {b.Source("x", {{4}, {6}})},
-                         {{"rank_c", int64_t{1}}, {"rank_r", int64_t{1}}})};
+  GraphMaker a, b;
+  a.g.outputs = {a.Op("reduce_sum", {a.Source("x", {{4}, {6}})},
+                      {{"rank_c", int64_t{0}}, {"rank_r", int64_t{1}}})};
+  b.g.outputs = {b.Op("reduce_sum", {b.Source("x", {{4}, {6}})},
+                      {{"rank_c", int64_t{1}}, {"rank_r", int64_t{1}}})};
   CHECK(IsRefuted(ProveEqual(a.g, b.g)));
 }
 
 TEST_CASE("a source of two shapes is not proved") {
-  Maker a, b;
-  a.g.outputs = {a.Node1("exp", {a.Source("x", {{4}})})};
-  b.g.outputs = {b.Node1("exp", {b.Source("x", {{6}})})};
+  GraphMaker a, b;
+  a.g.outputs = {a.Op("exp", {a.Source("x", {{4}})})};
+  b.g.outputs = {b.Op("exp", {b.Source("x", {{6}})})};
   CHECK(IsUnknown(ProveEqual(a.g, b.g)));
 }
 
 TEST_CASE("a cast to integers is not the identity") {
   auto make = [](bool rounds) {
-    Maker m;
+    GraphMaker m;
     TensorId x = m.Source("x", {{4}});
     Node node;
     node.name = "cast";
@@ -154,23 +120,23 @@ TEST_CASE("a cast to integers is not the identity") {
     node.inputs = {x};
     auto id = m.g.AddNode(node, {rounds ? DType::kI64 : DType::kF32});
     REQUIRE(id.ok());
-    m.g.outputs = {m.Node1("neg", {m.g.node(*id).outputs[0]})};
+    m.g.outputs = {m.Op("neg", {m.g.node(*id).outputs[0]})};
     return m.g;
   };
-  Maker plain;
-  plain.g.outputs = {plain.Node1("neg", {plain.Source("x", {{4}})})};
+  GraphMaker plain;
+  plain.g.outputs = {plain.Op("neg", {plain.Source("x", {{4}})})};
   CHECK(IsProved(ProveEqual(make(false), plain.g)));
   CHECK_FALSE(IsProved(ProveEqual(make(true), plain.g)));
   CHECK(IsProved(ProveEqual(make(true), make(true))));
 }
 
 TEST_CASE("facts are off unless asked for, and named") {
-  Maker a, b;
+  GraphMaker a, b;
   TensorId x = a.Source("x", {{4}, {6}});
-  TensorId e = a.Node1("exp", {x});
-  TensorId z = a.Node1("reduce_sum_keep", {e}, {{"rank_c", int64_t{0}}});
-  a.g.outputs = {a.Node1("div", {e, z})};
-  b.g.outputs = {b.Node1("softmax", {b.Source("x", {{4}, {6}})}, {{"rank_c", int64_t{0}}})};
+  TensorId e = a.Op("exp", {x});
+  TensorId z = a.Op("reduce_sum_keep", {e}, {{"rank_c", int64_t{0}}});
+  a.g.outputs = {a.Op("div", {e, z})};
+  b.g.outputs = {b.Op("softmax", {b.Source("x", {{4}, {6}})}, {{"rank_c", int64_t{0}}})};
   CHECK(IsUnknown(ProveEqual(a.g, b.g)));
   EqualityOptions options;
   options.allow_exp_fact = true;

@@ -2,56 +2,23 @@
 
 #include <catch2/catch.hpp>
 
-#include "pcg/language/op_parser.h"
+#include "verifier/equality/graph_maker.h"
 #include "verifier/program/value_numbers.h"
 
 namespace tandem {
 namespace {
 
-struct Chain {
-  Graph g;
-  Chain() { g.operators = BuiltinOperators(); }
-  TensorId Source(const std::string& name, FactoredShape shape, DType dtype = DType::kF32) {
-    Tensor t;
-    t.name = name;
-    t.role = TensorRole::kInput;
-    t.dtype = dtype;
-    t.shape = std::move(shape);
-    return g.AddSource(std::move(t));
-  }
-  TensorId Op(const std::string& name, const std::string& op, std::vector<TensorId> inputs,
-              Attributes attributes = {}, DType dtype = DType::kF32) {
-    Node node;
-    node.name = name;
-    node.op = op;
-    node.inputs = std::move(inputs);
-    node.attributes = std::move(attributes);
-    auto id = g.AddNode(std::move(node), {dtype});
-    INFO(id.status().message());
-    REQUIRE(id.ok());
-    return g.node(*id).outputs[0];
-  }
-  TensorId Constant(const std::string& name, double value) {
-    Tensor t;
-    t.name = name;
-    t.role = TensorRole::kConstant;
-    t.shape = {{1}};
-    t.values = {value};
-    return g.AddSource(std::move(t));
-  }
-};
-
 TEST_CASE("cuts are proved once where they are equal, and each has a certificate") {
   auto two = [](bool merged, double second) {
-    Chain c;
+    GraphMaker c;
     TensorId x = c.Source("x", {{4}, {6}});
     for (const char* name : {"first", "second"}) {
       const double by = name[0] == 'f' ? 6.0 : second;
       if (merged) {
-        x = c.Op(name, "scale", {x}, {{"value", by}});
+        x = c.Named(name, "scale", {x}, {{"value", by}});
       } else {
-        TensorId half = c.Op(std::string(name) + ".half", "scale", {x}, {{"value", 2.0}});
-        x = c.Op(name, "scale", {half}, {{"value", 3.0}});
+        TensorId half = c.Named(std::string(name) + ".half", "scale", {x}, {{"value", 2.0}});
+        x = c.Named(name, "scale", {half}, {{"value", 3.0}});
       }
     }
     c.g.outputs = {x};
@@ -70,15 +37,15 @@ TEST_CASE("cuts are proved once where they are equal, and each has a certificate
 
 TEST_CASE("constants that differ in the last digits are not one proof") {
   auto sum = [](bool rewritten) {
-    Chain c;
+    GraphMaker c;
     const TensorId x = c.Source("x", {{4}});
     const double nearly = 0.125 + 1e-9;
     for (const char* name : {"a", "b"}) {
       const double value = rewritten || name[0] == 'a' ? 0.125 : nearly;
       if (rewritten) {
-        c.Op(name, "scale", {x}, {{"value", value}});
+        c.Named(name, "scale", {x}, {{"value", value}});
       } else {
-        c.Op(name, "mul", {x, c.Constant(std::string("c.") + name, value)});
+        c.Named(name, "mul", {x, c.Constant(std::string("c.") + name, value)});
       }
     }
     c.g.outputs = {c.g.nodes[0].outputs[0], c.g.nodes[1].outputs[0]};
@@ -91,9 +58,9 @@ TEST_CASE("constants that differ in the last digits are not one proof") {
 
 TEST_CASE("a cast that rounds is not one that keeps reals") {
   auto cast = [](DType dtype, bool twice) {
-    Chain c;
-    TensorId t = c.Op("cast", "cast", {c.Source("x", {{4}})}, {}, dtype);
-    if (twice) t = c.Op("again", "identity", {t}, {}, dtype);
+    GraphMaker c;
+    TensorId t = c.Named("cast", "cast", {c.Source("x", {{4}})}, {}, {dtype});
+    if (twice) t = c.Named("again", "identity", {t}, {}, {dtype});
     c.g.tensors[t.index()].name = "out";
     c.g.outputs = {t};
     return c.g;
