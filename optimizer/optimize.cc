@@ -17,6 +17,7 @@
 #include "optimizer/search_layouts.h"
 #include "pcg/autodiff/training.h"
 #include "pcg/instance/op_analysis.h"
+#include "pcg/plural.h"
 
 namespace tandem {
 namespace {
@@ -355,12 +356,14 @@ class Search {
       b.step_seconds = (*e)->timeline.step_seconds;
       b.peak_bytes = (*e)->timeline.memory.peak_bytes;
       const Mesh& mesh = (*e)->strategy.mesh;
-      b.reason = absl::StrCat("mesh ", mesh.axes[0].extent,
-                              mesh.axes.size() > 1 && !mesh.axes[1].temporal
-                                  ? absl::StrCat(" x ", mesh.axes[1].extent)
-                                  : "",
-                              ", ", (*e)->micro_batches, " micro-batches, ",
-                              (*e)->recomputed_blocks, " blocks recomputed");
+      b.reason = absl::StrCat(
+          "mesh ", mesh.axes[0].extent,
+          mesh.axes.size() > 1 && !mesh.axes[1].temporal ? absl::StrCat(" x ", mesh.axes[1].extent)
+                                                         : "",
+          ", ", Plural((*e)->micro_batches, "micro-batch"),
+          (*e)->recomputed_blocks == 0
+              ? ""
+              : absl::StrCat(", ", Plural((*e)->recomputed_blocks, "block"), " recomputed"));
       if (options_.force == "none") {
         (*e)->name = name;
         Offer(*std::move(*e));  // never worse than any baseline

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "pcg/plural.h"
 #include "simulator/event_engine.h"
 
 namespace tandem {
@@ -186,7 +187,8 @@ Record MakeRecord(const Program& program, const std::vector<InstructionCost>& co
   }
   if (simulated < micro_batches && resumed > loop_end) {
     Span more;
-    more.name = absl::StrCat(micro_batches - simulated, " more micro-batches like the last");
+    more.name =
+        absl::StrCat(Plural(micro_batches - simulated, "more micro-batch"), " like the last");
     more.category = "loop";
     more.device = program.devices.empty() ? 0 : program.devices[0];
     more.micro_batch = simulated;

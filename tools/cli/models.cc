@@ -11,6 +11,7 @@
 #include "models/model_summary.h"
 #include "models/zoo.h"
 #include "pcg/io/file_io.h"
+#include "pcg/plural.h"
 #include "pcg/program/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
@@ -49,8 +50,8 @@ int Show(const ModelInput& input, bool json, bool tensors) {
     return kDone;
   }
   std::cout << absl::StrFormat(
-      "%s: %d nodes, %d parameters (%d trainable, %.2f MiB), %.4g forward FLOPs\n", graph->name,
-      s->nodes, s->parameters, s->trainable_parameters,
+      "%s: %s, %s (%d trainable, %.2f MiB), %.4g forward FLOPs\n", graph->name,
+      Plural(s->nodes, "node"), Plural(s->parameters, "parameter"), s->trainable_parameters,
       static_cast<double>(s->parameter_bytes) / (1024.0 * 1024), s->forward_flops);
   for (const auto& [ports, what] :
        {std::make_pair(&s->inputs, "input"), std::make_pair(&s->outputs, "output")}) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "optimizer/make_plan.h"
 #include "pcg/io/file_io.h"
+#include "pcg/plural.h"
 #include "pcg/program/plan.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inputs.h"
@@ -54,8 +55,9 @@ double Seconds(std::chrono::steady_clock::time_point since) {
 
 void SayAssumptions(const Arguments& a, const Graph& graph, const ImportReport& report,
                     const TrainingOptions& training) {
-  std::cerr << "model " << graph.name << ": " << graph.nodes.size() << " nodes, batch "
-            << graph.batch << "\n";
+  std::cerr << "model " << graph.name << ": "
+            << Plural(static_cast<int64_t>(graph.nodes.size()), "node") << ", batch " << graph.batch
+            << "\n";
   if (a.mode == "train") {
     std::cerr << "training: loss " << training.loss << ", optimizer " << training.optimizer
               << ", precision " << DTypeName(training.precision) << "\n";

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "pcg/io/file_io.h"
 #include "pcg/io/record.h"
+#include "pcg/plural.h"
 #include "pcg/program/plan.h"
 #include "simulator/machine.h"
 #include "simulator/timeline.h"
@@ -63,7 +64,7 @@ std::string ProofText(const Json& proof) {
   std::string facts;
   for (const Json& f : proof["facts"]) absl::StrAppend(&facts, ", given ", f.get<std::string>());
   return absl::StrCat("proved from the operators' texts by ", proof["prover"].get<std::string>(),
-                      " with ", proof["queries"].get<int>(), " questions to ",
+                      " with ", Plural(proof["queries"].get<int>(), "question"), " to ",
                       proof["solver"].get<std::string>(), facts);
 }
 
@@ -142,9 +143,10 @@ int Explain(const std::string& directory, bool json) {
     std::cout << "\nthe plan: not verified (tandem verify)\n";
   }
   const Json& counts = out["certificates"];
-  std::cout << absl::StrFormat(
-      "certificates of %d rules, %d rows of factor tables and %d cuts of the graph: %s\n",
-      counts["rules"].get<int>(), counts["rows"].get<int>(), counts["cuts"].get<int>(), file);
+  std::cout << absl::StrFormat("certificates of %s, %s of factor tables and %s of the graph: %s\n",
+                               Plural(counts["rules"].get<int>(), "rule"),
+                               Plural(counts["rows"].get<int>(), "row"),
+                               Plural(counts["cuts"].get<int>(), "cut"), file);
   std::cout << "\nstrategy:\n";
   for (const Json& line : out["strategy"]) std::cout << "  " << line.get<std::string>() << "\n";
   for (const Json& line : out["notes"]) std::cout << "note: " << line.get<std::string>() << "\n";
@@ -234,8 +236,8 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
     std::cout << JsonText(j);
     return kDone;
   }
-  std::cout << absl::StrFormat("%s, %d devices: step %.3f ms, peak %.3f GiB a device%s\n",
-                               machine->name, machine->devices, t->step_seconds * 1e3,
+  std::cout << absl::StrFormat("%s, %s: step %.3f ms, peak %.3f GiB a device%s\n", machine->name,
+                               Plural(machine->devices, "device"), t->step_seconds * 1e3,
                                static_cast<double>(t->memory.peak_bytes) / (1024.0 * 1024 * 1024),
                                j["fits"].get<bool>() ? "" : " (more than the device has)");
   for (const auto& [kind, seconds] : j["breakdown"].items()) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "pcg/io/file_io.h"
 #include "pcg/io/record.h"
+#include "pcg/plural.h"
 #include "pcg/program/plan.h"
 #include "tools/cli/command.h"
 
@@ -54,8 +55,9 @@ int Execute(Arguments a) {
     for (size_t i = 0; i < r->losses.size(); ++i) {
       std::cout << absl::StrFormat("step %d  loss %.10g\n", i + 1, r->losses[i]);
     }
-    std::cout << absl::StrFormat("%d ranks, %d steps, %s: %.3f s a step, peak %.2f MiB a rank\n",
-                                 r->ranks, r->steps, DTypeName(r->dtype), r->step_seconds,
+    std::cout << absl::StrFormat("%s, %s, %s: %.3f s a step, peak %.2f MiB a rank\n",
+                                 Plural(r->ranks, "rank"), Plural(r->steps, "step"),
+                                 DTypeName(r->dtype), r->step_seconds,
                                  static_cast<double>(r->peak_bytes) / (1024.0 * 1024));
     if (r->outputs_max_abs_difference) {
       std::cout << absl::StrFormat("outputs differ from the given ones by at most %.3g\n",

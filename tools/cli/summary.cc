@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "pcg/plural.h"
 #include "simulator/program_cost.h"
 
 namespace tandem::cli {
@@ -26,6 +27,13 @@ std::map<std::string, RuleSum> Sums(const std::vector<RuleApplication>& rules) {
 }
 
 }  // namespace
+
+std::string SpeedText(double seconds, double than_seconds) {
+  const std::string slower = absl::StrFormat("%.2f", seconds / than_seconds);
+  if (slower == "1.00") return "as fast";
+  if (seconds > than_seconds) return slower + "x slower";
+  return absl::StrFormat("%.2fx faster", than_seconds / seconds);
+}
 
 double Mfu(const OptimizeResult& result, const Machine& machine, DType precision,
            double step_seconds) {
@@ -107,13 +115,15 @@ std::string SummaryTable(const OptimizeResult& r, const Machine& machine,
     if (!a.temporal) absl::StrAppend(&mesh, mesh.empty() ? "" : " x ", a.extent);
   }
   row("Tandem", r.best.timeline.step_seconds, r.best.timeline.memory.peak_bytes,
-      absl::StrCat("mesh ", mesh, ", ", r.best.micro_batches, " micro-batches, ",
-                   r.best.recomputed_blocks, " blocks recomputed"));
+      absl::StrCat(
+          "mesh ", mesh, ", ", Plural(r.best.micro_batches, "micro-batch"),
+          r.best.recomputed_blocks == 0
+              ? ""
+              : absl::StrCat(", ", Plural(r.best.recomputed_blocks, "block"), " recomputed")));
   for (const auto& [name, b] : r.baselines) {
     if (b.fits) {
       row(name, b.step_seconds, b.peak_bytes,
-          absl::StrFormat("%.2fx slower; %s", b.step_seconds / r.best.timeline.step_seconds,
-                          b.reason));
+          absl::StrCat(SpeedText(b.step_seconds, r.best.timeline.step_seconds), "; ", b.reason));
     } else {
       absl::StrAppendFormat(&out, "%-22s %12s %8s %14s  %s\n", name, "-", "-", "-", b.reason);
     }

@@ -16,6 +16,9 @@ namespace tandem::cli {
 double Mfu(const OptimizeResult& result, const Machine& machine, DType precision,
            double step_seconds);
 
+// "1.43x slower", "1.20x faster", "as fast" where two digits behind the point show no difference.
+std::string SpeedText(double seconds, double than_seconds);
+
 // Seconds of a step by what the device does, as Breakdown has them; the entries sum to the step.
 nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);
 

@@ -112,9 +112,11 @@ std::string BaselinesSection(const ReportData& data) {
   }
   own.note = absl::StrCat("mesh ", mesh.empty() ? "1" : mesh, ", ",
                           Plural(data.program().mesh.MicroBatches(), "micro-batch"));
-  if (data.program().mesh.MicroBatches() != 1) own.note.insert(own.note.size() - 1, "e");
   const double recomputed = NumberOr(data.summary, "recomputed_blocks", 0);
-  if (recomputed > 0) absl::StrAppend(&own.note, ", ", Count(recomputed), " blocks recomputed");
+  if (recomputed > 0) {
+    absl::StrAppend(&own.note, ", ", Plural(static_cast<int64_t>(recomputed), "block"),
+                    " recomputed");
+  }
   rows.push_back(own);
   for (const auto& [key, baseline] : it->items()) {
     if (baseline.is_object()) rows.push_back(RowOf(key, baseline));

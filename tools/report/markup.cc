@@ -108,10 +108,6 @@ std::string Percent(double fraction) {
   return absl::StrFormat(std::fabs(fraction) < 0.0995 ? "%.2f%%" : "%.1f%%", 100 * fraction);
 }
 
-std::string Plural(int64_t count, absl::string_view one) {
-  return absl::StrCat(count, " ", one, count == 1 ? "" : "s");
-}
-
 std::string Width(double part, double whole) {
   const double share = whole > 0 && std::isfinite(part) ? 100 * part / whole : 0;
   return absl::StrFormat("%.3f%%", std::clamp(share, 0.0, 100.0));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "pcg/plural.h"
 
 namespace tandem::report {
 
@@ -23,8 +24,7 @@ std::string ScriptJson(const nlohmann::ordered_json& json);
 std::string Seconds(double seconds);
 std::string Bytes(double bytes);
 std::string Count(double count);
-std::string Percent(double fraction);                      // "42.1%"
-std::string Plural(int64_t count, absl::string_view one);  // "1 block", "2 blocks"
+std::string Percent(double fraction);  // "42.1%"
 
 // A length in CSS, in percent of the whole, never outside it.
 std::string Width(double part, double whole);

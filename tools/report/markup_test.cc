@@ -46,6 +46,8 @@ TEST_CASE("quantities have three digits and a unit") {
   CHECK(Percent(0.0123) == "1.23%");
   CHECK(Plural(1, "node") == "1 node");
   CHECK(Plural(0, "node") == "0 nodes");
+  CHECK(Plural(1, "micro-batch") == "1 micro-batch");
+  CHECK(Plural(2, "micro-batch") == "2 micro-batches");
 }
 
 TEST_CASE("what is no number is said to be unknown, and no bar leaves its frame") {
