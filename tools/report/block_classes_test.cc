@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tools/report/chips.h"
 #include "tools/report/flow.h"
 #include "tools/report/picture.h"
@@ -69,6 +71,30 @@ TEST_CASE("weights are rows of the nodes that read them, collectives boxes on ar
   CHECK(data.prefix == "mlp.0.");
   CHECK(PlainText(data.boxes[0].rows[1]) == "64[x0] × 128");
   CHECK(PlainText(data.boxes[0].rows[2]) == "weight up.weight: 32 × 128");
+
+  // Names that are numbered operators do not hide the path of the others; half of the names do.
+  Plan named = TestPlan();
+  BlockClass block;
+  for (int n = 0; n < 8; ++n) {
+    block.nodes.push_back(NodeId(n));
+    named.pcg.nodes[static_cast<size_t>(n)].name = absl::StrCat(n < 4 ? "gelu_" : "layer.0.a.", n);
+  }
+  block.blocks = {1};
+  const auto prefix = [&] {
+    return PictureOf(named.pcg, named.programs[0], FlowOf(named.pcg, named.programs[0]),
+                     PreparedNodes(named.pcg), block)
+        .prefix;
+  };
+  CHECK(prefix() == "layer.0.a.");
+  for (size_t n : {4, 5}) named.pcg.nodes[n].name = absl::StrCat("layer.0.b.", n);
+  CHECK(prefix() == "layer.0.");
+  for (size_t n : {0, 1}) named.pcg.nodes[n].name = absl::StrCat("stem", n);
+  CHECK(prefix().empty());
+
+  // The steps on its way are a row of their own, which keeps boxes narrow.
+  const Picture sharded = PictureOfClass(TestPlan({.train = false, .sharded = true}), 0);
+  CHECK(PlainText(sharded.boxes[0].rows[2]) == "weight up.weight: 32[x0] × 128");
+  CHECK(absl::StrContains(PlainText(sharded.boxes[0].rows[3]), "then all-gather[x0]"));
 
   const Picture tensor = PictureOfClass(TestPlan({.tensor_parallel = true}), 1);
   CHECK(CountBoxes(tensor, Box::Kind::kMove) == 1);

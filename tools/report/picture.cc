@@ -35,11 +35,23 @@ std::string ChainTitle(const std::vector<std::string>& ops) {
   return absl::StrCat(ops.front(), " · … · ", ops.back(), " (", ops.size(), " operators)");
 }
 
-// The longest path that most of the names are under; others are counters ("add_7").
+// Names that were made from an operator and a number: "add_7", "add_7.grad.0".
+bool IsCounter(const Graph& pcg, const std::string& name) {
+  const std::string first = name.substr(0, name.find_first_of("./"));
+  const size_t end = first.rfind('_');
+  return end != std::string::npos && end + 1 < first.size() &&
+         first.find_first_not_of("0123456789", end + 1) == std::string::npos &&
+         pcg.operators.Find(first.substr(0, end)) != nullptr;
+}
+
+// The longest path that more than three quarters of the names are under, beside counters.
 std::string CommonPrefix(const Graph& pcg, const std::vector<NodeId>& nodes) {
   std::map<std::string, size_t> under;
+  size_t names = 0;
   for (NodeId id : nodes) {
     const std::string& name = pcg.node(id).name;
+    if (IsCounter(pcg, name)) continue;
+    ++names;
     for (size_t end = name.find_first_of("./"); end != std::string::npos;
          end = name.find_first_of("./", end + 1)) {
       ++under[name.substr(0, end + 1)];
@@ -47,7 +59,7 @@ std::string CommonPrefix(const Graph& pcg, const std::vector<NodeId>& nodes) {
   }
   std::string longest;
   for (const auto& [path, count] : under) {
-    if (count > 1 && 2 * count > nodes.size() && path.size() > longest.size()) longest = path;
+    if (count > 1 && 4 * count > 3 * names && path.size() > longest.size()) longest = path;
   }
   return longest;
 }
@@ -252,8 +264,14 @@ class Painter {
     row.push_back({Chip::Kind::kMuted, name + ":", ""});
     const Chips shape = BufferChips(origin.others > 0 ? operand.made : origin.stored);
     row.insert(row.end(), shape.begin(), shape.end());
-    AppendSteps(row, origin.steps);
+    Chips steps;
+    AppendSteps(steps, origin.steps);
+    // What happens to it on the way has a row of its own: one row of both makes wide boxes.
     box.rows.push_back(std::move(row));
+    if (!steps.empty()) {
+      steps.insert(steps.begin(), {Chip::Kind::kMuted, "  then", ""});
+      box.rows.push_back(std::move(steps));
+    }
     absl::StrAppend(&box.hint, "\nreads ", tensor.name);
   }
 

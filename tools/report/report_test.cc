@@ -107,6 +107,18 @@ TEST_CASE("the parts of a step are all there and fill its bar once") {
   CHECK(absl::StrContains(bar, "t-hidden"));
 }
 
+TEST_CASE("what is stored is listed with the moves that there are") {
+  const auto heads = [](const TestPlanOptions& options) {
+    const std::string page = PageOf(TestPlan(options));
+    return Between(Between(page, "What is stored", "</table>"), "<thead>", "</thead>");
+  };
+  const std::string replicated = heads({});
+  CHECK(absl::StrContains(replicated, "Gradient"));  // all-reduced
+  CHECK_FALSE(absl::StrContains(replicated, "Before use"));
+  CHECK_FALSE(absl::StrContains(replicated, "New value"));
+  CHECK(absl::StrContains(heads({.sharded = true}), "Before use"));
+}
+
 TEST_CASE("the timeline has a row a stream, and micro-batches") {
   const Json one = TimelineOf(PageOf(TestPlan()));
   CHECK(one["bands"][0].empty());

@@ -61,8 +61,12 @@ Graph Forward(const TestPlanOptions& options) {
 }
 
 // The batch on every axis that is there; with `tensor`, the inner dimension of the blocks on x0.
-Strategy StrategyOf(const Graph& graph, const Mesh& mesh, bool tensor) {
+Strategy StrategyOf(const Graph& graph, const Mesh& mesh, bool tensor, bool sharded) {
   Strategy strategy = ReplicatedStrategy(graph, mesh);
+  for (size_t t = 0; t < graph.tensors.size() && sharded; ++t) {
+    if (graph.tensors[t].role != TensorRole::kParameter) continue;
+    strategy.sources[t].axes[0] = AxisPlacement::Split(0, 0);
+  }
   for (TensorId id : graph.inputs) {
     if (tensor || graph.tensor(id).role != TensorRole::kInput || mesh.axes.size() > 1) continue;
     strategy.sources[id.index()].axes[0] = AxisPlacement::Split(0, 0);
@@ -118,7 +122,7 @@ Plan TestPlan(const TestPlanOptions& options) {
   Mesh mesh;
   mesh.axes = {{"x0", options.devices, false}};
   if (options.micro_batches > 1) mesh.axes.push_back({"micro", options.micro_batches, true});
-  plan.strategy = StrategyOf(plan.pcg, mesh, options.tensor_parallel);
+  plan.strategy = StrategyOf(plan.pcg, mesh, options.tensor_parallel, options.sharded);
   const StepPricer pricer(TestMachine(options.devices), mesh);
   const absl::StatusOr<Program> program = Lower(plan.pcg, plan.strategy, pricer.AsStepCost());
   INFO(program.status().ToString());

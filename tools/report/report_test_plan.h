@@ -16,6 +16,7 @@ struct TestPlanOptions {
   int64_t micro_batches = 1;  // more: forward only
   bool train = true;
   bool tensor_parallel = false;  // weights split instead of the batch
+  bool sharded = false;          // parameters are stored split, and gathered for each use
 };
 
 Machine TestMachine(int64_t devices);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -16,6 +17,7 @@ namespace tandem::report {
 namespace {
 
 constexpr size_t kMostStored = 24;
+constexpr char kNoMoves[] = "<span class=\"muted\">–</span>";
 constexpr int kMostHops = 5;  // of a gradient between its kernel and the update
 
 // Links that a group along this axis uses: devices are numbered row-major over the spatial axes.
@@ -89,7 +91,7 @@ std::string MovesOf(const Program& program, const std::vector<int>& steps) {
     const std::string html = Html(chips);
     if (++seen[html] == 1) absl::StrAppend(&out, html, " ");
   }
-  return out.empty() ? "<span class=\"muted\">–</span>" : out;
+  return out.empty() ? kNoMoves : out;
 }
 
 // Layout without extents: "dim 0 [x0]".
@@ -182,11 +184,21 @@ std::string StoredTable(const ReportData& data) {
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return kinds[a].local_bytes > kinds[b].local_bytes;
   });
+  const std::array<const char*, 5> names = {"", "Stored split by", "Before use", "Gradient",
+                                            "New value"};
+  // Columns of moves that nothing makes are left out.
+  const auto shown = [&](size_t c) {
+    return c == 1 || std::any_of(order.begin(), order.end(),
+                                 [&](const auto& key) { return key[c] != kNoMoves; });
+  };
   std::string out =
       "<h3>What is stored, and what it goes through in a step</h3>\n<div class=\"scroll\"><table>"
       "<thead><tr><th>What</th><th class=\"num\">Tensors</th><th class=\"num\">Together</th>"
-      "<th class=\"num\">On a device</th><th>Stored split by</th><th>Before use</th>"
-      "<th>Gradient</th><th>New value</th></tr></thead><tbody>\n";
+      "<th class=\"num\">On a device</th>";
+  for (size_t c = 1; c < names.size(); ++c) {
+    if (shown(c)) absl::StrAppend(&out, "<th>", names[c], "</th>");
+  }
+  out += "</tr></thead><tbody>\n";
   for (size_t k = 0; k < order.size() && k < kMostStored; ++k) {
     const Stored& kind = kinds[order[k]];
     absl::StrAppend(&out, "<tr title=\"for example ", Escaped(kind.example),
@@ -194,7 +206,7 @@ std::string StoredTable(const ReportData& data) {
                     kind.count, "</td><td class=\"num\">", Bytes(kind.bytes),
                     "</td><td class=\"num\">", Bytes(kind.local_bytes), "</td>");
     for (size_t c = 1; c < order[k].size(); ++c) {
-      absl::StrAppend(&out, "<td>", order[k][c], "</td>");
+      if (shown(c)) absl::StrAppend(&out, "<td>", order[k][c], "</td>");
     }
     out += "</tr>\n";
   }
