@@ -75,15 +75,7 @@ class Classifier {
       return fed ? "forward" : "source";
     }
     if (prepared_[operand.producer.index()]) return "weight";
-    switch (pcg_.node(operand.producer).phase) {
-      case Phase::kForward:
-        return "forward";
-      case Phase::kBackward:
-        return "backward";
-      case Phase::kUpdate:
-        return "update";
-    }
-    return "?";
+    return PhaseName(pcg_.node(operand.producer).phase);
   }
 
   const Graph& pcg_;

@@ -46,6 +46,18 @@ Operand Traced(const Program& program, const std::vector<int>& writer, BufferId 
 
 }  // namespace
 
+const char* PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
 bool IsMove(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kCollective ||
          instruction.kind == InstructionKind::kLoop;

@@ -40,6 +40,8 @@ struct Flow {
 // Ids that are out of range are skipped: a report of a damaged plan is for others to refuse.
 Flow FlowOf(const Graph& pcg, const Program& program);
 
+const char* PhaseName(Phase phase);
+
 // Whether an instruction is a collective or an accumulation over micro-batches.
 bool IsMove(const Instruction& instruction);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/report/flow.h"
 #include "tools/report/markup.h"
 #include "tools/report/sections.h"
 
@@ -51,15 +52,7 @@ const char* PhaseText(const Graph& pcg, const Program& program, int instruction)
   if (instruction < 0 || static_cast<size_t>(instruction) >= program.instructions.size()) return "";
   const NodeId node = program.instructions[static_cast<size_t>(instruction)].node;
   if (!node.valid() || node.index() >= pcg.nodes.size()) return "";
-  switch (pcg.node(node).phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kUpdate:
-      return "update";
-  }
-  return "";
+  return PhaseName(pcg.node(node).phase);
 }
 
 // Where the micro-batches lie: from the first to the last kernel of each.
