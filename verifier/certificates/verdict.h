@@ -29,7 +29,10 @@ struct Counterexample {
   double got = 0;
   uint64_t seed = 0;
   std::string what;  // "value", "shape ...", "a read out of range"
+  // Of a rule: the values that both sides were given there, "p=0.5", "x[0,1]=-2", in order of use.
+  std::vector<std::string> given;
 };
+// One line; what was given is cut where the line gets long.
 std::string ToString(const Counterexample& example);
 
 struct Refuted {

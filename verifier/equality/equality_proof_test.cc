@@ -23,6 +23,31 @@ TEST_CASE("a constant tensor that holds one number is that number") {
   }
 }
 
+TEST_CASE("a counterexample says what both sides were given, on one line") {
+  const auto product = [](const char* op, int64_t inner) {
+    GraphMaker m;
+    const TensorId x = m.Source("x", {{2}, {inner}}), y = m.Source("y", {{inner}, {2}});
+    const TensorId sum = m.Op(op, {x, x});
+    m.g.outputs = {m.Op("matmul", {sum, y})};
+    return m.g;
+  };
+  for (int64_t inner : {1, 40}) {
+    const Verdict v = ProveEqual(product("add", inner), product("mul", inner));
+    REQUIRE(IsRefuted(v));
+    const Counterexample& example = std::get<Refuted>(v).counterexample;
+    const std::string text = ToString(example);
+    INFO(text);
+    CHECK(text.size() < 210);
+    CHECK(text.find('\n') == std::string::npos);
+    // The first element of each that the output needs, by the rules of the product.
+    REQUIRE(example.index.size() == 2);
+    CHECK(text.find(" for x[" + std::to_string(example.index[0]) + ",0]=") != std::string::npos);
+    CHECK(text.find("y[0," + std::to_string(example.index[1]) + "]=") != std::string::npos);
+    CHECK((text.substr(text.size() - 3) == "...") == (inner == 40));
+    CHECK(text.find("degree") == std::string::npos);
+  }
+}
+
 TEST_CASE("heads are split and merged by factors") {
   auto make = [](bool right) {
     GraphMaker m;

@@ -5,11 +5,14 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "verifier/prover/concrete.h"
 #include "verifier/prover/rational.h"
 
 namespace tandem::prover {
 namespace {
+
+constexpr size_t kMostGiven = 32;  // more do not fit on a line
 
 uint64_t NameHash(const std::string& name) {
   uint64_t h = 0xcbf29ce484222325ULL;
@@ -40,11 +43,25 @@ class Sample {
     for (int64_t e : extents_) bound_ = std::max(bound_, e);
   }
 
-  std::optional<Counterexample> Compare() {
+  // The values that both sides are given where they compute an element of output `k`: attributes,
+  // then elements of inputs. For a sample that has computed nothing yet, since nodes remember.
+  std::vector<std::string> Given(size_t k, const std::vector<int64_t>& index) {
+    given_ = free_symbols_;
+    noting_ = true;
+    for (size_t side = 0; side < 2; ++side) {
+      try {
+        At(side, graphs_[side]->outputs[k], index);
+      } catch (const OutOfRange&) {  // what was read before counts
+      }
+    }
+    return given_;
+  }
+
+  std::optional<std::pair<size_t, Counterexample>> Compare() {
     const auto& outputs = graphs_[0]->outputs;
     for (size_t k = 0; k < outputs.size(); ++k) {
       std::vector<int64_t> a = Dims(0, outputs[k]), b = Dims(1, graphs_[1]->outputs[k]);
-      if (a != b) return Example(k, {}, 0, 0, "shape");
+      if (a != b) return std::pair(k, Example(k, {}, 0, 0, "shape"));
       int64_t count = 1;
       for (int64_t d : a) count *= d;
       for (int64_t n = 0; n < std::min<int64_t>(count, 16); ++n) {
@@ -58,9 +75,9 @@ class Sample {
         try {
           y = At(1, graphs_[1]->outputs[k], index);
         } catch (const OutOfRange&) {
-          return Example(k, index, x, 0, "value");
+          return std::pair(k, Example(k, index, x, 0, "value"));
         }
-        if (!NearlyEqual(x, y)) return Example(k, index, x, y, "value");
+        if (!NearlyEqual(x, y)) return std::pair(k, Example(k, index, x, y, "value"));
       }
     }
     return std::nullopt;
@@ -87,8 +104,10 @@ class Sample {
         for (const ExprNode& e :
              classes_.instance(static_cast<int>(side), static_cast<int>(n)).exprs.nodes) {
           if (e.kind != ExprKind::kAttr) continue;
-          symbols_.try_emplace(e.name, static_cast<double>(SampleValue(ElementKind::kFloat, seed_,
-                                                                       NameHash(e.name), {}, 1)));
+          const auto value =
+              static_cast<double>(SampleValue(ElementKind::kFloat, seed_, NameHash(e.name), {}, 1));
+          if (!symbols_.try_emplace(e.name, value).second) continue;
+          free_symbols_.push_back(absl::StrCat(e.name.substr(1), "=", value));  // without $
         }
       }
     }
@@ -188,7 +207,24 @@ class Sample {
       }
       return t.values[static_cast<size_t>(flat)];
     }
-    return SampleValue(kind, seed_, NameHash(t.name), index, bound_);
+    const long double value = SampleValue(kind, seed_, NameHash(t.name), index, bound_);
+    if (noting_) Note(side, id, index, value);
+    return value;
+  }
+
+  void Note(size_t side, TensorId id, const std::vector<int64_t>& index, long double value) {
+    std::vector<int64_t> dims;
+    size_t at = 0;
+    for (size_t d = 0; d < graphs_[side]->tensor(id).shape.size(); ++d) {
+      dims.push_back(0);
+      for (int64_t extent : FactorsOf(side, id, d))
+        dims.back() = dims.back() * extent + index[at++];
+    }
+    std::string text = absl::StrCat(graphs_[side]->tensor(id).name, "[", absl::StrJoin(dims, ","),
+                                    "]=", static_cast<double>(value));
+    if (given_.size() < kMostGiven && std::count(given_.begin(), given_.end(), text) == 0) {
+      given_.push_back(std::move(text));
+    }
   }
 
   Counterexample Example(size_t output, std::vector<int64_t> index, long double x, long double y,
@@ -214,6 +250,9 @@ class Sample {
   std::map<std::string, double> symbols_;
   std::array<std::vector<std::unique_ptr<ConcreteOp>>, 2> nodes_;
   int64_t bound_ = 1;
+  std::vector<std::string> free_symbols_;  // attributes that may be anything, with their values
+  std::vector<std::string> given_;
+  bool noting_ = false;
 };
 
 }  // namespace
@@ -235,7 +274,13 @@ std::optional<Counterexample> RefuteEqual(const Graph& source, const Graph& targ
   for (uint64_t seed = kOwnExtents; done < samples && seed <= last; ++seed) {
     try {
       Sample sample(source, target, classes, sizes, seed);
-      if (auto example = sample.Compare()) return example;
+      if (auto found = sample.Compare()) {
+        auto& [output, example] = *found;
+        if (example.what == "value") {
+          example.given = Sample(source, target, classes, sizes, seed).Given(output, example.index);
+        }
+        return example;
+      }
       ++done;
     } catch (const OutOfRange&) {  // the source itself does not exist at these sizes
     } catch (const LimitExceeded&) {
