@@ -17,25 +17,52 @@ int Mismatch(const AxisPlacement& have, const AxisPlacement& want) {
   return -1;
 }
 
+bool IsBatchInput(const Graph& graph, const Tensor& t) {
+  if (t.role != TensorRole::kInput || t.shape.empty()) return false;
+  int64_t extent = 1;
+  for (int64_t f : t.shape[0]) extent *= f;
+  return graph.batch <= 0 || extent == graph.batch;
+}
+
 }  // namespace
 
+absl::StatusOr<Graph> WithMicroBatches(const Graph& graph, int64_t micro_batches) {
+  Graph out = graph;
+  if (micro_batches <= 1) return out;
+  for (TensorId id : out.inputs) {
+    Tensor& t = out.tensors[id.index()];
+    if (!IsBatchInput(out, t)) continue;
+    Factors& batch = t.shape[0];
+    if (batch[0] == micro_batches) continue;
+    if (batch[0] % micro_batches != 0) return graph;
+    batch[0] /= micro_batches;
+    batch.insert(batch.begin(), micro_batches);
+  }
+  if (absl::Status s = PropagateFactors(out); !s.ok()) return s;
+  return out;
+}
+
+int ExampleFactor(const Tensor& input, int64_t micro_batches) {
+  const Factors& batch = input.shape[0];
+  return micro_batches > 1 && batch.size() > 1 && batch[0] == micro_batches ? 1 : 0;
+}
+
 absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& classes, int64_t degree,
-                                     bool temporal) {
+                                     bool temporal, int64_t micro_batches) {
   BatchAxis out;
   out.placements.resize(graph.tensors.size());
   bool any = false;
   for (TensorId id : graph.inputs) {
     const Tensor& t = graph.tensor(id);
-    if (t.role != TensorRole::kInput || t.shape.empty()) continue;
-    int64_t extent = 1;
-    for (int64_t f : t.shape[0]) extent *= f;
-    if (graph.batch > 0 && extent != graph.batch) continue;
-    if (t.shape[0][0] % degree != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("batch ", t.shape[0][0], " of input ", t.name,
-                                                     " does not divide into ", degree, " pieces; ",
-                                                     NearestThatDivide(t.shape[0][0], degree)));
+    if (!IsBatchInput(graph, t)) continue;
+    const int factor = temporal ? 0 : ExampleFactor(t, micro_batches);
+    const int64_t examples = t.shape[0][static_cast<size_t>(factor)];
+    if (examples % degree != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          factor > 0 ? "a micro-batch of " : "batch ", examples, " of input ", t.name,
+          " does not divide into ", degree, " pieces; ", NearestThatDivide(examples, degree)));
     }
-    out.placements[id.index()] = AxisPlacement::Split(0, 0);
+    out.placements[id.index()] = AxisPlacement::Split(0, factor);
     any = true;
   }
   if (!any) {

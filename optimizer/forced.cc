@@ -20,14 +20,16 @@ bool Divides(const NodeClass& c, const SplitRow& row, int64_t degree) {
 
 }  // namespace
 
-FollowedDim FollowDim(const Graph& graph, const NodeClasses& classes, int64_t degree, size_t dim) {
+FollowedDim FollowDim(const Graph& graph, const NodeClasses& classes, int64_t degree, size_t dim,
+                      int64_t micro_batches) {
   FollowedDim out;
   std::vector<AxisPlacement> placements(graph.tensors.size());
   for (TensorId id : graph.inputs) {
     const Tensor& t = graph.tensor(id);
     if (t.role != TensorRole::kInput || t.shape.size() <= dim) continue;
-    if (t.shape[dim][0] % degree == 0) {
-      placements[id.index()] = AxisPlacement::Split(static_cast<int>(dim), 0);
+    const int factor = dim == 0 ? ExampleFactor(t, micro_batches) : 0;
+    if (t.shape[dim][static_cast<size_t>(factor)] % degree == 0) {
+      placements[id.index()] = AxisPlacement::Split(static_cast<int>(dim), factor);
     }
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -76,12 +78,13 @@ absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasse
     const int64_t degree = mesh.axes[a].extent;
     axis.degree = degree;
     if (axis.kind == AxisKind::kData || axis.kind == AxisKind::kSharded) {
-      absl::StatusOr<BatchAxis> split = SplitBatch(graph, classes, degree, false);
+      absl::StatusOr<BatchAxis> split =
+          SplitBatch(graph, classes, degree, false, mesh.MicroBatches());
       if (!split.ok()) return split.status();
       axis.batch = split->rows;
     } else if (axis.kind != AxisKind::kFree) {
-      axis.batch = FollowDim(graph, classes, degree, 0).rows;
-      axis.sequence = FollowDim(graph, classes, degree, 1).rows;
+      axis.batch = FollowDim(graph, classes, degree, 0, mesh.MicroBatches()).rows;
+      axis.sequence = FollowDim(graph, classes, degree, 1, mesh.MicroBatches()).rows;
     }
     axes->push_back(std::move(axis));
   }

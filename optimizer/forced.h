@@ -25,7 +25,8 @@ enum class AxisKind : uint8_t {
 struct FollowedDim {
   std::vector<int> rows;  // by node
 };
-FollowedDim FollowDim(const Graph& graph, const NodeClasses& classes, int64_t degree, size_t dim);
+FollowedDim FollowDim(const Graph& graph, const NodeClasses& classes, int64_t degree, size_t dim,
+                      int64_t micro_batches = 1);
 
 // One kind an axis of the mesh (spatial axes only). Errors as SplitBatch's, for data and sharded.
 absl::StatusOr<LayoutRestrictions> Restrict(const Graph& graph, const NodeClasses& classes,

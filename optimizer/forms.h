@@ -22,8 +22,8 @@ namespace tandem {
 
 struct Form {
   std::set<int> regions;  // rewritten; empty in the normal form
-  Graph forward;  // with the loss
-  Graph training;  // of `forward`: backward and update as ordinary nodes
+  Graph forward;          // with the loss
+  Graph training;         // of `forward`: backward and update as ordinary nodes
   NodeClasses classes;
   std::vector<RuleApplication> rules;  // those of the normal form first
 };

@@ -86,6 +86,8 @@ class Builder {
       for (size_t r = 0; r < c.table.size(); ++r) {
         if (!c.usable[r]) continue;
         const int size = c.table[r].size;
+        // The micro-batches are the temporal axis's to split.
+        if (size >= 0 && static_cast<int>(r) == micro_row) continue;
         if (size >= 0 &&
             c.instance.sizes[static_cast<size_t>(size)].extent % out_.mesh.axes[a].extent != 0) {
           continue;

@@ -146,6 +146,19 @@ class Search {
     return Proved([&] { return Fit(form, kinds, meshes, incumbent, reason, least_bytes); });
   }
 
+  // Another form of what `best` is the best plan of, cut up in the same way.
+  absl::StatusOr<std::optional<Evaluated>> TryProved(
+      int form, const Saving& saving, const std::vector<AxisKind>& kinds,
+      const std::vector<std::vector<int64_t>>& meshes, const Evaluated& best,
+      double drop_factor = LayoutSearch().drop_factor) {
+    const std::set<int> blocks = RecomputableBlocks(forms_.at(form).training);
+    std::string reason;
+    int64_t least_bytes = 0;
+    return Proved([&] {
+      return Try(form, saving, blocks, kinds, meshes, &best, reason, least_bytes, drop_factor);
+    });
+  }
+
   // Micro-batches and recomputation cost time, so they are tried in order of what they cost, until
   // something fits; then the next cheaper mixtures of recomputed and saved blocks.
   absl::StatusOr<std::optional<Evaluated>> Fit(int form, const std::vector<AxisKind>& kinds,
@@ -228,21 +241,17 @@ class Search {
     Say(absl::StrFormat("form %d, %d micro-batches, %d of %d blocks recomputed", form,
                         static_cast<int>(saving.micro_batches), saving.recomputed,
                         static_cast<int>(blocks.size())));
-    Graph graph = f.training;
-    NodeClasses classes = f.classes;
-    if (saving.recomputed > 0) {
-      std::set<int> some;
-      for (int b : blocks) {
-        if (static_cast<int>(some.size()) < saving.recomputed) some.insert(b);
-      }
-      absl::StatusOr<Graph> again = WithRecompute(f.training, some);
-      if (!again.ok()) return again.status();
-      graph = *std::move(again);
-      absl::StatusOr<NodeClasses> c = ClassifyNodes(graph, proofs_);
-      if (!c.ok()) return c.status();
-      classes = *std::move(c);
+    std::set<int> some;
+    for (int b : blocks) {
+      if (static_cast<int>(some.size()) < saving.recomputed) some.insert(b);
     }
-    absl::StatusOr<LayoutSearchResult> r = SearchLayouts(graph, classes, search);
+    absl::StatusOr<Graph> graph = WithRecompute(f.training, some);
+    if (graph.ok()) graph = WithMicroBatches(*graph, saving.micro_batches);
+    if (!graph.ok()) return graph.status();
+    const bool changed = !some.empty() || saving.micro_batches > 1;
+    absl::StatusOr<NodeClasses> classes = changed ? ClassifyNodes(*graph, proofs_) : f.classes;
+    if (!classes.ok()) return classes.status();
+    absl::StatusOr<LayoutSearchResult> r = SearchLayouts(*graph, *classes, search);
     if (!r.ok()) return r.status();
     steps_ += r->steps;
     if (!r->best) {
@@ -260,7 +269,7 @@ class Search {
     Evaluated e = *std::move(r->best);
     if (e.timeline.step_seconds * kMostBundleGain < search.incumbent_step_seconds) {
       absl::StatusOr<Evaluated> bundled =
-          Evaluate(graph, e.strategy, machine_, limit_,
+          Evaluate(*graph, e.strategy, machine_, limit_,
                    std::vector<int64_t>(kBundleChoices.begin(), kBundleChoices.end()));
       if (!bundled.ok()) return bundled.status();
       e.program = std::move(bundled->program);
@@ -270,7 +279,7 @@ class Search {
     e.form = form;
     e.recomputed_blocks = saving.recomputed;
     e.bound_seconds = r->bound_seconds;
-    e.pcg = std::move(graph);
+    e.pcg = *std::move(graph);
     return std::optional<Evaluated>(std::move(e));
   }
 
@@ -279,8 +288,12 @@ class Search {
     for (int form = 0; form < forms_.size(); ++form) {
       if (Cancelled() && best_) break;
       const Evaluated* incumbent = best_ ? &*best_ : nullptr;
+      // Other forms are cut up like the first.
       absl::StatusOr<std::optional<Evaluated>> e =
-          FitProved(form, kinds, meshes, incumbent, reason_, least_bytes_);
+          incumbent == nullptr
+              ? FitProved(form, kinds, meshes, incumbent, reason_, least_bytes_)
+              : TryProved(form, {incumbent->micro_batches, incumbent->recomputed_blocks}, kinds,
+                          meshes, *incumbent);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       (*e)->name = kinds.empty() ? "searched" : options_.force;
@@ -307,14 +320,10 @@ class Search {
       if (!*form) continue;
       Say(absl::StrCat("form ", **form, ": ", forms_.Describe(region),
                        forms_.at(**form).regions.count(region) > 0 ? " as well" : " no longer"));
-      const Saving saving{best_->micro_batches, best_->recomputed_blocks};
-      const std::set<int> blocks = RecomputableBlocks(forms_.at(**form).training);
-      const std::vector<int64_t> mesh = SpatialExtents(best_->strategy.mesh);
-      std::string reason;
-      int64_t least = 0;
-      absl::StatusOr<std::optional<Evaluated>> e = Proved(
-          // What is not cheaper by the search's own cost is not looked at.
-          [&] { return Try(**form, saving, blocks, kinds, {mesh}, &*best_, reason, least, 1.0); });
+      // What is not cheaper by the search's own cost is not looked at.
+      absl::StatusOr<std::optional<Evaluated>> e =
+          TryProved(**form, {best_->micro_batches, best_->recomputed_blocks}, kinds,
+                    {SpatialExtents(best_->strategy.mesh)}, *best_, /*drop_factor=*/1.0);
       if (!e.ok()) return e.status();
       if (!*e || (*e)->timeline.step_seconds >= best_->timeline.step_seconds) continue;
       (*e)->name = best_->name;
