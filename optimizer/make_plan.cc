@@ -11,9 +11,10 @@ absl::StatusOr<Plan> MakePlan(const std::string& model, const std::string& machi
   plan.model = model;
   plan.machine = machine;
   plan.training = options.training;
+  plan.training.outputs = options.training.outputs && result.best.outputs;
   plan.forward = forward;
   absl::StatusOr<Graph> serial = options.serve ? WithPrecision(forward, options.training.precision)
-                                               : MakeTrainingGraph(forward, options.training);
+                                               : MakeTrainingGraph(forward, plan.training);
   if (!serial.ok()) return serial.status();
   plan.serial = *std::move(serial);
   plan.rewritten_forward = result.forward;

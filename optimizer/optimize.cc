@@ -33,6 +33,7 @@ constexpr int kMostRegionTries = 24;  // forms tried one region away from the be
 struct Saving {
   int64_t micro_batches = 1;
   int recomputed = 0;  // the first so many recomputable blocks
+  bool outputs = true;
 };
 
 // In the largest unit, up to GiB, of which there is at least one.
@@ -54,6 +55,8 @@ std::vector<int64_t> SpatialExtents(const Mesh& mesh) {
   }
   return extents;
 }
+
+Saving SavingOf(const Evaluated& e) { return {e.micro_batches, e.recomputed_blocks, e.outputs}; }
 
 class Search {
  public:
@@ -183,6 +186,11 @@ class Search {
         if (i >= 1) savings.push_back({counts[i], all});
       }
     }
+    // Outputs are the first to go: nobody waits for them, and it costs no time.
+    if (options_.may_drop_outputs && !options_.serve && !f.training.outputs.empty()) {
+      savings.insert(savings.begin() + 1, savings[0]);
+      for (size_t i = 1; i < savings.size(); ++i) savings[i].outputs = false;
+    }
     std::optional<Evaluated> found;
     for (const Saving& saving : savings) {
       if (Cancelled()) break;
@@ -199,8 +207,8 @@ class Search {
         for (int round = 0; round < 3 && high - low > 1 && !Cancelled(); ++round) {
           const int mid = (low + high) / 2;
           absl::StatusOr<std::optional<Evaluated>> fewer =
-              Try(form, {saving.micro_batches, mid}, blocks, kinds, {winner}, incumbent, reason,
-                  least_bytes);
+              Try(form, {saving.micro_batches, mid, saving.outputs}, blocks, kinds, {winner},
+                  incumbent, reason, least_bytes);
           if (!fewer.ok()) return fewer.status();
           if (*fewer) {
             if ((*fewer)->timeline.step_seconds < found->timeline.step_seconds) {
@@ -240,15 +248,17 @@ class Search {
     }
     Say(absl::StrFormat("form %d, %d micro-batches, %d of %d blocks recomputed", form,
                         static_cast<int>(saving.micro_batches), saving.recomputed,
-                        static_cast<int>(blocks.size())));
+                        static_cast<int>(blocks.size())) +
+        (saving.outputs ? "" : ", outputs not kept"));
     std::set<int> some;
     for (int b : blocks) {
       if (static_cast<int>(some.size()) < saving.recomputed) some.insert(b);
     }
-    absl::StatusOr<Graph> graph = WithRecompute(f.training, some);
+    absl::StatusOr<Graph> graph =
+        WithRecompute(saving.outputs ? f.training : WithoutOutputs(f.training), some);
     if (graph.ok()) graph = WithMicroBatches(*graph, saving.micro_batches);
     if (!graph.ok()) return graph.status();
-    const bool changed = !some.empty() || saving.micro_batches > 1;
+    const bool changed = !some.empty() || saving.micro_batches > 1 || !saving.outputs;
     absl::StatusOr<NodeClasses> classes = changed ? ClassifyNodes(*graph, proofs_) : f.classes;
     if (!classes.ok()) return classes.status();
     absl::StatusOr<LayoutSearchResult> r = SearchLayouts(*graph, *classes, search);
@@ -278,6 +288,7 @@ class Search {
     }
     e.form = form;
     e.recomputed_blocks = saving.recomputed;
+    e.outputs = saving.outputs;
     e.bound_seconds = r->bound_seconds;
     e.pcg = *std::move(graph);
     return std::optional<Evaluated>(std::move(e));
@@ -290,10 +301,8 @@ class Search {
       const Evaluated* incumbent = best_ ? &*best_ : nullptr;
       // Other forms are cut up like the first.
       absl::StatusOr<std::optional<Evaluated>> e =
-          incumbent == nullptr
-              ? FitProved(form, kinds, meshes, incumbent, reason_, least_bytes_)
-              : TryProved(form, {incumbent->micro_batches, incumbent->recomputed_blocks}, kinds,
-                          meshes, *incumbent);
+          incumbent == nullptr ? FitProved(form, kinds, meshes, incumbent, reason_, least_bytes_)
+                               : TryProved(form, SavingOf(*incumbent), kinds, meshes, *incumbent);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       (*e)->name = kinds.empty() ? "searched" : options_.force;
@@ -322,8 +331,8 @@ class Search {
                        forms_.at(**form).regions.count(region) > 0 ? " as well" : " no longer"));
       // What is not cheaper by the search's own cost is not looked at.
       absl::StatusOr<std::optional<Evaluated>> e =
-          TryProved(**form, {best_->micro_batches, best_->recomputed_blocks}, kinds,
-                    {SpatialExtents(best_->strategy.mesh)}, *best_, /*drop_factor=*/1.0);
+          TryProved(**form, SavingOf(*best_), kinds, {SpatialExtents(best_->strategy.mesh)}, *best_,
+                    /*drop_factor=*/1.0);
       if (!e.ok()) return e.status();
       if (!*e || (*e)->timeline.step_seconds >= best_->timeline.step_seconds) continue;
       (*e)->name = best_->name;
@@ -432,6 +441,11 @@ class Search {
     const std::string collectives = DescribeCollectives(out.best.program);
     if (!collectives.empty()) out.strategy_lines.push_back(collectives);
     out.notes = Limits(out.best.pcg, out.best.strategy);
+    if (!out.best.outputs) {
+      out.notes.push_back(
+          "the step does not give the model's outputs, which would take memory that the device has "
+          "not; --outputs keep keeps them");
+    }
     const int64_t batch = forward_.batch, n = machine_.devices;
     if (batch > 0 && batch % n != 0) {
       out.notes.push_back(absl::StrCat("batch ", batch, " does not divide over ", n, " devices; ",

@@ -29,6 +29,7 @@ struct OptimizeOptions {
   std::string force = "none";      // none, data, fsdp, tensor, sequence, mixed
   std::vector<int64_t> mesh;       // fixed mesh, or empty
   int64_t micro_batches = 0;       // fixed, or 0
+  bool may_drop_outputs = true;    // of a training step, where they take memory that is needed
   int max_axes = 2;
   bool baselines = true;
   std::function<void(const std::string&)> progress;
@@ -45,6 +46,7 @@ struct Evaluated {
   int form = 0;
   int64_t micro_batches = 1;
   int recomputed_blocks = 0;
+  bool outputs = true;  // the training step gives the model's outputs
   int64_t bundle_bytes =
       0;  // of collectives put together (pcg/program/bundle.h); 0 = each by itself
   double objective_seconds = 0;  // the search's own cost, no overlap

@@ -5,20 +5,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "pcg/graph/graph_copy.h"
+#include "pcg/program/issue_order.h"
 
 namespace tandem {
 namespace {
 
 // Tensors saved inside a block for its backward pass: made by a forward node of the block, read by
-// a backward node, and by no forward node of another block.
+// a backward node, and by no forward node of another block. Not the working copies of weights: how
+// long each is held whole is a matter of its layouts.
 std::vector<bool> SavedInside(const Graph& g, const std::set<int>& blocks) {
   const std::vector<std::vector<NodeId>> readers = g.Readers();
+  const std::vector<bool> stored = NodesOfStoredValues(g);
   std::vector<bool> saved(g.tensors.size(), false);
   std::set<int32_t> outputs;
   for (TensorId t : g.outputs) outputs.insert(t.value);
   for (size_t i = 0; i < g.tensors.size(); ++i) {
     const NodeId p = g.tensors[i].producer;
-    if (!p.valid() || g.node(p).phase != Phase::kForward) continue;
+    if (!p.valid() || g.node(p).phase != Phase::kForward || stored[p.index()]) continue;
     const int block = g.node(p).block;
     if (blocks.count(block) == 0 || outputs.count(static_cast<int32_t>(i))) continue;
     bool backward = false, elsewhere = false;
@@ -48,6 +51,7 @@ std::set<int> RecomputableBlocks(const Graph& training) {
 absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks) {
   if (blocks.empty()) return training;
   const std::vector<bool> saved = SavedInside(training, blocks);
+  const std::vector<bool> stored = NodesOfStoredValues(training);
   GraphCopy copy(training, GraphCopy::Factors::kKept);
   std::vector<TensorId> again(training.tensors.size());  // of what is computed a second time
   auto add = [&](const Node& node, const std::vector<TensorId>& inputs,
@@ -75,7 +79,7 @@ absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& 
     for (TensorId in : node.inputs) {
       const NodeId p = training.tensor(in).producer;
       const bool inside = p.valid() && training.node(p).phase == Phase::kForward &&
-                          training.node(p).block == node.block;
+                          training.node(p).block == node.block && !stored[p.index()];
       // What is kept anyway (read elsewhere, a model output) need not be made again.
       bool kept = !inside;
       if (inside && !saved[in.index()]) {

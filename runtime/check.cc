@@ -130,6 +130,12 @@ absl::StatusOr<Comparison> CompareOutputs(const Graph& graph, const ExecutionRes
                                           const std::map<int, HostTensor>& expected) {
   Comparison comparison;
   for (const auto& [k, value] : expected) {
+    if (static_cast<size_t>(k) >= graph.outputs.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output_", k,
+                       ".pb cannot be compared: the plan does not keep the model's "
+                       "outputs; plan with --outputs keep, or leave the file out"));
+    }
     const TensorId output = graph.outputs.at(static_cast<size_t>(k));
     const Tensor& tensor = graph.tensor(output);
     if (PlainShape(tensor.shape) != value.shape) {

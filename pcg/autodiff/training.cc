@@ -345,7 +345,15 @@ absl::StatusOr<Graph> TrainLoss(const Graph& with_loss, const TrainingOptions& o
     return absl::InvalidArgumentError(
         absl::StrCat("model '", with_loss.name, "' has no loss to be trained for"));
   }
-  return TrainingBuilder(with_loss, options).Run();
+  absl::StatusOr<Graph> training = TrainingBuilder(with_loss, options).Run();
+  if (!training.ok() || options.outputs) return training;
+  return WithoutOutputs(*training);
+}
+
+Graph WithoutOutputs(const Graph& training) {
+  Graph out = training;
+  out.outputs.clear();
+  return Pruned(out);
 }
 
 absl::StatusOr<Graph> MakeTrainingGraph(const Graph& forward, const TrainingOptions& options) {

@@ -8,7 +8,13 @@ namespace {
 class Order {
  public:
   Order(const Graph& graph, const std::vector<bool>& sent, const std::vector<bool>& late)
-      : graph_(graph), readers_(graph.Readers()), issued_(graph.nodes.size(), false) {
+      : graph_(graph),
+        readers_(graph.Readers()),
+        issued_(graph.nodes.size(), false),
+        prompt_(LateNodes(graph)) {
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      prompt_[n] = prompt_[n] && !late[n] && graph.nodes[n].phase == Phase::kBackward;
+    }
     const std::vector<bool> stored = NodesOfStoredValues(graph);
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       if (!late[n] && (!stored[n] || sent[n])) Issue(NodeId(static_cast<int64_t>(n)));
@@ -37,9 +43,18 @@ class Order {
       }
       if (stack.size() > depth) continue;
       stack.pop_back();
-      if (issued_[n.index()]) continue;
-      issued_[n.index()] = true;
-      order.push_back(n);
+      if (!issued_[n.index()]) IssueOne(n);
+    }
+  }
+
+  // And what hands its results on at once. (Such a node has one operand.)
+  void IssueOne(NodeId n) {
+    issued_[n.index()] = true;
+    order.push_back(n);
+    for (TensorId t : graph_.node(n).outputs) {
+      for (NodeId reader : readers_[t.index()]) {
+        if (prompt_[reader.index()] && !issued_[reader.index()]) IssueOne(reader);
+      }
     }
   }
 
@@ -69,6 +84,7 @@ class Order {
   const Graph& graph_;
   const std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> issued_;
+  std::vector<bool> prompt_;  // hands a gradient on before its reduction
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ std::vector<bool> NodesOfStoredValues(const Graph& graph);
 //   before its first reader, so that its result is held no longer than needed; unless `sent`, by
 //   node, says that its result is communicated before it is read: then it stays where it is, early
 //   enough for the collective to run beside computation;
+// - what only hands a gradient on comes right after what makes it, so that neither the gradient nor
+//   its reduction waits;
 // - those of `late`, by node, come after all others, each as soon as its operands are there.
 std::vector<NodeId> IssueOrder(const Graph& graph, const std::vector<bool>& sent,
                                const std::vector<bool>& late);

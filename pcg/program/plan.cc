@@ -21,6 +21,7 @@ void TrainingToProto(const TrainingOptions& options, proto::TrainingOptions* out
   out->set_precision(DTypeToProto(options.precision));
   for (const std::string& pattern : options.freeze) out->add_freeze(pattern);
   for (const std::string& pattern : options.train) out->add_train(pattern);
+  if (!options.outputs) out->set_outputs(false);
 }
 
 TrainingOptions TrainingFromProto(const proto::TrainingOptions& in) {
@@ -31,6 +32,7 @@ TrainingOptions TrainingFromProto(const proto::TrainingOptions& in) {
   options.precision = DTypeFromProto(in.precision());
   options.freeze.assign(in.freeze().begin(), in.freeze().end());
   options.train.assign(in.train().begin(), in.train().end());
+  options.outputs = in.outputs();
   return options;
 }
 

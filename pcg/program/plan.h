@@ -32,6 +32,7 @@ struct TrainingOptions {
   DType precision = DType::kF32;
   std::vector<std::string> freeze;  // regular expressions on tensor names
   std::vector<std::string> train;
+  bool outputs = true;  // the step gives the model's outputs beside the loss and the new states
   bool operator==(const TrainingOptions&) const = default;
 };
 

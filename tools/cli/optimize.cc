@@ -39,6 +39,7 @@ struct Arguments {
   std::string out;
   std::string mode = "train";
   std::string memory_limit;
+  std::string outputs = "auto";
   std::string strategy = "none";
   std::vector<int64_t> mesh;
   int64_t micro_batches = 0;
@@ -141,6 +142,8 @@ int Run(const Arguments& a) {
   options.mesh = a.mesh;
   options.micro_batches = a.micro_batches;
   options.baselines = !a.no_baselines;
+  options.training.outputs = a.outputs != "drop";
+  options.may_drop_outputs = a.outputs == "auto";
   if (a.max_axes > 0) options.max_axes = a.max_axes;
   if (!a.memory_limit.empty()) {
     absl::StatusOr<int64_t> bytes = ParseBytes(a.memory_limit);
@@ -241,6 +244,11 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
   c->add_option("--memory-limit", a->memory_limit,
                 "Bytes a device may use, for example 40GiB; default: what the device has")
       ->check(NotEmpty());
+  c->add_option("--outputs", a->outputs,
+                "Whether a training step gives the model's outputs beside the loss; auto: unless "
+                "they take memory that is needed")
+      ->check(CLI::IsMember({"auto", "keep", "drop"}))
+      ->capture_default_str();
   c->add_option(
        "--strategy", a->strategy,
        "Fixes the kind of parallelism; none: all are searched, fsdp: the batch and what is "
