@@ -1,7 +1,10 @@
 #include "optimizer/optimize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -27,6 +30,10 @@ constexpr double kUsableMemory = 0.94;
 constexpr int64_t kMaxMicroBatches = 64;
 // Other sizes of bundles make a plan faster by no more than this.
 constexpr double kMostBundleGain = 0.99;
+// Numbers of micro-batches in a row that give no faster plan, before no more are tried.
+constexpr int kMostFruitless = 2;
+constexpr int kRecomputeRounds = 3;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostRegionTries = 24;  // forms tried one region away from the best
 
 // How a step is cut up to save memory.
@@ -55,6 +62,13 @@ std::vector<int64_t> SpatialExtents(const Mesh& mesh) {
   }
   return extents;
 }
+
+// What one way to cut up a step came to.
+struct Tried {
+  std::optional<Evaluated> plan;  // one that fits
+  bool too_large = false;         // there are plans, and none fits
+  double free_bytes = 0;          // of the fastest layouts, by the search's own sum
+};
 
 Saving SavingOf(const Evaluated& e) { return {e.micro_batches, e.recomputed_blocks, e.outputs}; }
 
@@ -157,81 +171,101 @@ class Search {
     const std::set<int> blocks = RecomputableBlocks(forms_.at(form).training);
     std::string reason;
     int64_t least_bytes = 0;
-    return Proved([&] {
-      return Try(form, saving, blocks, kinds, meshes, &best, reason, least_bytes, drop_factor);
+    return Proved([&]() -> absl::StatusOr<std::optional<Evaluated>> {
+      absl::StatusOr<Tried> t =
+          Try(form, saving, blocks, kinds, meshes, &best, reason, least_bytes, drop_factor);
+      if (!t.ok()) return t.status();
+      return std::move(t->plan);
     });
   }
 
-  // Micro-batches and recomputation cost time, so they are tried in order of what they cost, until
-  // something fits; then the next cheaper mixtures of recomputed and saved blocks.
+  std::vector<int64_t> MicroBatchCounts(const Graph& training) const {
+    if (options_.micro_batches > 0) return {options_.micro_batches};
+    const int64_t batch = std::max<int64_t>(training.batch, 1);
+    std::vector<int64_t> counts;
+    for (int64_t m = 1; m <= std::min(kMaxMicroBatches, batch); m *= 2) {
+      if (batch % m == 0) counts.push_back(m);
+    }
+    return counts;
+  }
+
+  // The whole step at once if that fits. Else less is kept: first no outputs, for nobody waits for
+  // them; then, for more and more micro-batches, as few recomputed blocks as the memory allows,
+  // until nothing has to be recomputed any more or more micro-batches only cost more.
   absl::StatusOr<std::optional<Evaluated>> Fit(int form, const std::vector<AxisKind>& kinds,
                                                const std::vector<std::vector<int64_t>>& meshes,
                                                const Evaluated* incumbent, std::string& reason,
                                                int64_t& least_bytes) {
     const Form& f = forms_.at(form);
     const std::set<int> blocks = RecomputableBlocks(f.training);
-    const int all = static_cast<int>(blocks.size());
-    std::vector<Saving> savings;
-    if (options_.micro_batches > 0) {
-      savings = {{options_.micro_batches, 0}, {options_.micro_batches, all}};
-    } else {
-      const int64_t batch = std::max<int64_t>(f.training.batch, 1);
-      std::vector<int64_t> counts;
-      for (int64_t m = 1; m <= std::min(kMaxMicroBatches, batch); m *= 2) {
-        if (batch % m == 0) counts.push_back(m);
-      }
-      for (size_t i = 0; i < counts.size(); ++i) {
-        savings.push_back({counts[i], 0});
-        if (i == 1 || (counts.size() == 1 && i == 0)) savings.push_back({1, all});
-        if (i >= 1) savings.push_back({counts[i], all});
-      }
-    }
-    // Outputs are the first to go: nobody waits for them, and it costs no time.
-    if (options_.may_drop_outputs && !options_.serve && !f.training.outputs.empty()) {
-      savings.insert(savings.begin() + 1, savings[0]);
-      for (size_t i = 1; i < savings.size(); ++i) savings[i].outputs = false;
-    }
+    const int all = options_.serve ? 0 : static_cast<int>(blocks.size());
     std::optional<Evaluated> found;
-    for (const Saving& saving : savings) {
+    const auto attempt = [&](const Saving& saving,
+                             const std::vector<std::vector<int64_t>>& on) -> absl::StatusOr<Tried> {
+      absl::StatusOr<Tried> t =
+          Try(form, saving, blocks, kinds, on, found ? &*found : incumbent, reason, least_bytes);
+      if (!t.ok() || !t->plan) return t;
+      const double seconds = t->plan->timeline.step_seconds;
+      if (!found || seconds < found->timeline.step_seconds) found = *t->plan;
+      return t;
+    };
+    const std::vector<int64_t> counts = MicroBatchCounts(f.training);
+    Saving saving{counts[0], 0, true};
+    if (options_.may_drop_outputs && !options_.serve && !f.training.outputs.empty()) {
+      absl::StatusOr<Tried> kept = attempt(saving, meshes);
+      if (!kept.ok()) return kept.status();
+      if (found) return found;
+      saving.outputs = false;
+    }
+    int fruitless = 0;
+    for (int64_t count : counts) {
       if (Cancelled()) break;
-      if (saving.recomputed > 0 && options_.serve) continue;
-      absl::StatusOr<std::optional<Evaluated>> e =
-          Try(form, saving, blocks, kinds, meshes, incumbent, reason, least_bytes);
-      if (!e.ok()) return e.status();
-      if (!*e) continue;
-      found = std::move(*e);
-      // Recompute no more blocks than needed.
-      if (found->recomputed_blocks > 1) {
-        int low = 0, high = found->recomputed_blocks;
-        const std::vector<int64_t> winner = SpatialExtents(found->strategy.mesh);
-        for (int round = 0; round < 3 && high - low > 1 && !Cancelled(); ++round) {
-          const int mid = (low + high) / 2;
-          absl::StatusOr<std::optional<Evaluated>> fewer =
-              Try(form, {saving.micro_batches, mid, saving.outputs}, blocks, kinds, {winner},
-                  incumbent, reason, least_bytes);
-          if (!fewer.ok()) return fewer.status();
-          if (*fewer) {
-            if ((*fewer)->timeline.step_seconds < found->timeline.step_seconds) {
-              found = std::move(*fewer);
-            }
-            high = mid;
-          } else {
-            low = mid;
-          }
+      const double before = found ? found->timeline.step_seconds : kNever;
+      saving.micro_batches = count;
+      saving.recomputed = 0;
+      absl::StatusOr<Tried> none = attempt(saving, meshes);
+      if (!none.ok()) return none.status();
+      if (none->plan) break;
+      if (none->too_large && all > 0) {
+        saving.recomputed = all;
+        absl::StatusOr<Tried> most = attempt(saving, meshes);
+        if (!most.ok()) return most.status();
+        if (most->plan) {
+          if (absl::Status s = RecomputeLess(saving, *none, *most, attempt); !s.ok()) return s;
         }
       }
-      break;
+      if (found && found->timeline.step_seconds >= before && ++fruitless >= kMostFruitless) break;
     }
     return found;
   }
 
-  absl::StatusOr<std::optional<Evaluated>> Try(int form, const Saving& saving,
-                                               const std::set<int>& blocks,
-                                               const std::vector<AxisKind>& kinds,
-                                               const std::vector<std::vector<int64_t>>& meshes,
-                                               const Evaluated* incumbent, std::string& reason,
-                                               int64_t& least_bytes,
-                                               double drop_factor = LayoutSearch().drop_factor) {
+  // Between nothing and all recomputed: by what the two differ in first, then by halves.
+  template <typename Attempt>
+  absl::Status RecomputeLess(Saving saving, const Tried& none, const Tried& most,
+                             const Attempt& attempt) {
+    const std::vector<std::vector<int64_t>> mesh = {SpatialExtents(most.plan->strategy.mesh)};
+    const double beside = static_cast<double>(most.plan->timeline.memory.peak_bytes) -
+                          most.plan->objective_bytes;  // what the sum does not count
+    const double over = none.free_bytes + beside - static_cast<double>(limit_);
+    const double saved = none.free_bytes - most.free_bytes;
+    int low = 0, high = saving.recomputed;
+    int next = saved > 0 ? static_cast<int>(std::ceil(high * over / saved)) : high / 2;
+    for (int round = 0; round < kRecomputeRounds && high - low > 1 && !Cancelled(); ++round) {
+      saving.recomputed = std::clamp(next, low + 1, high - 1);
+      absl::StatusOr<Tried> t = attempt(saving, mesh);
+      if (!t.ok()) return t.status();
+      (t->plan ? high : low) = saving.recomputed;
+      // The guess is near: try its neighbourhood before halves.
+      next = round == 0 ? saving.recomputed + (t->plan ? -2 : 2) : (low + high) / 2;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Tried> Try(int form, const Saving& saving, const std::set<int>& blocks,
+                            const std::vector<AxisKind>& kinds,
+                            const std::vector<std::vector<int64_t>>& meshes,
+                            const Evaluated* incumbent, std::string& reason, int64_t& least_bytes,
+                            double drop_factor = LayoutSearch().drop_factor) {
     const Form& f = forms_.at(form);
     LayoutSearch search;
     search.drop_factor = drop_factor;
@@ -255,7 +289,8 @@ class Search {
       if (static_cast<int>(some.size()) < saving.recomputed) some.insert(b);
     }
     absl::StatusOr<Graph> graph =
-        WithRecompute(saving.outputs ? f.training : WithoutOutputs(f.training), some);
+        WithRecompute(saving.outputs ? f.training : WithoutOutputs(f.training), some,
+                      /*weights=*/saving.micro_batches == 1);
     if (graph.ok()) graph = WithMicroBatches(*graph, saving.micro_batches);
     if (!graph.ok()) return graph.status();
     const bool changed = !some.empty() || saving.micro_batches > 1 || !saving.outputs;
@@ -264,16 +299,19 @@ class Search {
     absl::StatusOr<LayoutSearchResult> r = SearchLayouts(*graph, *classes, search);
     if (!r.ok()) return r.status();
     steps_ += r->steps;
+    Tried tried;
+    tried.free_bytes = r->free_bytes;
+    tried.too_large = r->least_bytes > limit_ || (r->best && !r->best->fits);
+    if (tried.too_large) {
+      const int64_t needs = r->best ? r->best->timeline.memory.peak_bytes : r->least_bytes;
+      least_bytes = least_bytes == 0 ? needs : std::min(least_bytes, needs);
+      reason = absl::StrCat("needs ", r->best ? "" : "at least ", BytesText(needs),
+                            " a device, the limit is ", BytesText(limit_));
+      return tried;
+    }
     if (!r->best) {
       if (reason.empty()) reason = r->reason;  // later attempts only save more memory
-      return std::optional<Evaluated>();
-    }
-    least_bytes = least_bytes == 0 ? r->best->timeline.memory.peak_bytes
-                                   : std::min(least_bytes, r->best->timeline.memory.peak_bytes);
-    if (!r->best->fits) {
-      reason = absl::StrCat("needs ", BytesText(r->best->timeline.memory.peak_bytes),
-                            " a device, the limit is ", BytesText(limit_));
-      return std::optional<Evaluated>();
+      return tried;
     }
     worth_a_look_ = r->meshes;
     Evaluated e = *std::move(r->best);
@@ -291,7 +329,8 @@ class Search {
     e.outputs = saving.outputs;
     e.bound_seconds = r->bound_seconds;
     e.pcg = *std::move(graph);
-    return std::optional<Evaluated>(std::move(e));
+    tried.plan = std::move(e);
+    return tried;
   }
 
   absl::Status Main(const std::vector<AxisKind>& kinds) {

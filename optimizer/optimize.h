@@ -50,6 +50,7 @@ struct Evaluated {
   int64_t bundle_bytes =
       0;  // of collectives put together (pcg/program/bundle.h); 0 = each by itself
   double objective_seconds = 0;  // the search's own cost, no overlap
+  double objective_bytes = 0;    // its own sum of what phases hand on, on a device
   double bound_seconds = 0;
   bool fits = false;
 };

@@ -1,11 +1,16 @@
 #include "optimizer/optimize.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <set>
 
+#include "optimizer/batch_axis.h"
+#include "optimizer/blocks.h"
+#include "optimizer/recompute.h"
 #include "optimizer/test_graphs.h"
+#include "pcg/autodiff/training.h"
 
 namespace tandem {
 namespace {
@@ -167,6 +172,97 @@ TEST_CASE("an interrupted search says so, and gives the plan that it has") {
   const OptimizeResult some = OptimizeOrFail(g, machine, options);
   CHECK(some.best.fits);
   for (const auto& [name, b] : some.baselines) CHECK(b.reason == "the search was interrupted");
+}
+
+// A small memory: first the outputs go, then the step is cut up.
+TEST_CASE("outputs are kept where there is memory for them, and only there") {
+  const Graph g = MlpGraph(4096, 256, 256, 16384, 2);
+  const auto machine = LoadMachine("dgx-a100", {.nodes = std::nullopt, .devices = 2});
+  REQUIRE(machine.ok());
+  OptimizeOptions options;
+  options.baselines = false;
+  const auto plenty = Optimize(g, TrustingRules(), *machine, options);
+  REQUIRE(plenty.ok());
+  CHECK(plenty->best.outputs);
+  CHECK(plenty->best.pcg.outputs.size() == 1);
+  options.memory_limit_bytes = plenty->best.timeline.memory.peak_bytes * 45 / 100;
+  const auto tight = Optimize(g, TrustingRules(), *machine, options);
+  if (!tight.ok()) FAIL(tight.status().message());
+  CHECK_FALSE(tight->best.outputs);
+  CHECK(tight->best.pcg.outputs.empty());
+  CHECK(tight->best.pcg.loss.has_value());
+  CHECK(tight->best.timeline.memory.peak_bytes <= options.memory_limit_bytes);
+  CHECK(std::any_of(tight->notes.begin(), tight->notes.end(), [](const std::string& note) {
+    return note.find("--outputs keep") != std::string::npos;
+  }));
+  // Asked for, they stay, and nothing that fits is as fast.
+  options.may_drop_outputs = false;
+  const auto kept = Optimize(g, TrustingRules(), *machine, options);
+  CHECK((!kept.ok() || kept->best.outputs));
+  CHECK((!kept.ok() || kept->best.timeline.step_seconds >= tight->best.timeline.step_seconds));
+}
+
+TEST_CASE("what cannot fit is told by its least need, without a search") {
+  const Graph g = MlpGraph(64, 4096, 4096, 4096, 4);
+  const auto machine = LoadMachine("dgx-a100", {.nodes = std::nullopt, .devices = 2});
+  REQUIRE(machine.ok());
+  OptimizeOptions options;
+  options.memory_limit_bytes = 100 << 20;  // parameters, moments and gradients alone are more
+  std::vector<std::string> lines;
+  options.progress = [&](const std::string& line) { lines.push_back(line); };
+  const auto r = Optimize(g, TrustingRules(), *machine, options);
+  REQUIRE_FALSE(r.ok());
+  CHECK(r.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(std::string(r.status().message()).find("short by") != std::string::npos);
+  CHECK(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("every layout needs at least") != std::string::npos;
+  }));
+}
+
+TEST_CASE("recomputation makes activations again, and working copies of weights if asked") {
+  const Graph g = TransformerGraph(8, 16, 2, 8, 32, 2);
+  TrainingOptions how;
+  how.precision = DType::kBF16;
+  Graph forward = g;
+  AssignBlocks(forward);
+  const auto training = MakeTrainingGraph(forward, how);
+  REQUIRE(training.ok());
+  const std::set<int> blocks = RecomputableBlocks(*training);
+  REQUIRE(blocks.size() >= 2);
+  for (const bool weights : {false, true}) {
+    const auto again = WithRecompute(*training, blocks, weights);
+    REQUIRE(again.ok());
+    int activations = 0, copies = 0;
+    for (const Node& node : again->nodes) {
+      if (node.origin != "recompute") continue;
+      (node.name.find("bf16") == std::string::npos ? activations : copies) += 1;
+    }
+    CHECK(activations > 10);
+    CHECK((copies > 0) == weights);
+  }
+}
+
+TEST_CASE("micro-batches are a factor of their own wherever the batch flows") {
+  const Graph g = MlpGraph(24, 8, 8, 4, 2);
+  TrainingOptions how;
+  auto training = MakeTrainingGraph(g, how);
+  REQUIRE(training.ok());
+  REQUIRE(PropagateFactors(*training).ok());
+  const auto cut = WithMicroBatches(*training, 4);
+  REQUIRE(cut.ok());
+  int batched = 0;
+  for (size_t t = 0; t < cut->tensors.size(); ++t) {
+    const FactoredShape& shape = cut->tensors[t].shape;
+    CHECK(PlainShape(shape) == PlainShape(training->tensors[t].shape));
+    if (shape.empty() || PlainShape(shape)[0] != 24) continue;
+    CHECK(shape[0] == Factors{4, 6});
+    ++batched;
+  }
+  CHECK(batched > 5);
+  CHECK(ExampleFactor(cut->tensor(cut->inputs[0]), 4) == 1);
+  CHECK(ExampleFactor(training->tensor(training->inputs[0]), 4) == 0);
+  // What does not divide stays as it is, and is refused where it is split.
+  CHECK(WithMicroBatches(*training, 5)->tensors == training->tensors);
 }
 
 }  // namespace

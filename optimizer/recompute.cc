@@ -11,11 +11,12 @@ namespace tandem {
 namespace {
 
 // Tensors saved inside a block for its backward pass: made by a forward node of the block, read by
-// a backward node, and by no forward node of another block. Not the working copies of weights: how
-// long each is held whole is a matter of its layouts.
-std::vector<bool> SavedInside(const Graph& g, const std::set<int>& blocks) {
+// a backward node, and by no forward node of another block; the working copies of weights only if
+// `weights`.
+std::vector<bool> SavedInside(const Graph& g, const std::set<int>& blocks, bool weights) {
   const std::vector<std::vector<NodeId>> readers = g.Readers();
-  const std::vector<bool> stored = NodesOfStoredValues(g);
+  const std::vector<bool> stored =
+      weights ? std::vector<bool>(g.nodes.size(), false) : NodesOfStoredValues(g);
   std::vector<bool> saved(g.tensors.size(), false);
   std::set<int32_t> outputs;
   for (TensorId t : g.outputs) outputs.insert(t.value);
@@ -41,17 +42,19 @@ std::set<int> RecomputableBlocks(const Graph& training) {
   for (const Node& node : training.nodes) {
     if (node.block >= 0) all.insert(node.block);
   }
-  const std::vector<bool> saved = SavedInside(training, all);
+  const std::vector<bool> saved = SavedInside(training, all, /*weights=*/false);
   for (size_t i = 0; i < saved.size(); ++i) {
     if (saved[i]) useful.insert(training.node(training.tensors[i].producer).block);
   }
   return useful;
 }
 
-absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks) {
+absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks,
+                                    bool weights) {
   if (blocks.empty()) return training;
-  const std::vector<bool> saved = SavedInside(training, blocks);
-  const std::vector<bool> stored = NodesOfStoredValues(training);
+  const std::vector<bool> saved = SavedInside(training, blocks, weights);
+  const std::vector<bool> stored =
+      weights ? std::vector<bool>(training.nodes.size(), false) : NodesOfStoredValues(training);
   GraphCopy copy(training, GraphCopy::Factors::kKept);
   std::vector<TensorId> again(training.tensors.size());  // of what is computed a second time
   auto add = [&](const Node& node, const std::vector<TensorId>& inputs,

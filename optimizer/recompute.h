@@ -15,8 +15,11 @@ namespace tandem {
 std::set<int> RecomputableBlocks(const Graph& training);
 
 // Copies are named "<node>.recompute", belong to the backward phase and come just before their
-// first reader. What other blocks read is kept, not recomputed.
-absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks);
+// first reader. What other blocks read is kept, not recomputed. `weights`: the working copies of
+// weights are made again, too, which frees them between the phases; not in a loop over
+// micro-batches, before which both copies would be made and held.
+absl::StatusOr<Graph> WithRecompute(const Graph& training, const std::set<int>& blocks,
+                                    bool weights = true);
 
 }  // namespace tandem
 

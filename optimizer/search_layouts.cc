@@ -78,6 +78,25 @@ double MostBytes(const solver::Problem& problem) {
   return most;
 }
 
+// No plan needs less: what is stored is there all the time, and at the end of the forward pass what
+// it hands on is there, of which a device may have no more than its share.
+double LeastBytes(const LayoutProblem& layouts, const Graph& graph) {
+  const auto devices = static_cast<double>(layouts.mesh.Devices());
+  double least = 0;
+  for (size_t v = 0; v < layouts.variables.size(); ++v) {
+    const int memory = layouts.problem.nodes()[v].memory;
+    if (memory < 0) continue;
+    const std::vector<double>& bytes = layouts.problem.vectors()[static_cast<size_t>(memory)];
+    const LayoutProblem::Variable& variable = layouts.variables[v];
+    if (variable.kind != LayoutProblem::Variable::Kind::kNode) {
+      least += *std::min_element(bytes.begin(), bytes.end());
+    } else if (graph.node(variable.node).phase == Phase::kForward) {
+      least += *std::max_element(bytes.begin(), bytes.end()) / devices;
+    }
+  }
+  return least;
+}
+
 bool Near(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::abs(b);
 }
@@ -119,6 +138,13 @@ class MeshSearch {
     std::stable_sort(order.begin(), order.end(), [](const Option* a, const Option* b) {
       return a->free.seconds < b->free.seconds;
     });
+    for (const Option& option : options_) {
+      const auto least = static_cast<int64_t>(option.least_bytes);
+      result_.least_bytes =
+          &option == &options_.front() ? least : std::min(result_.least_bytes, least);
+    }
+    result_.free_bytes =
+        order.empty() ? static_cast<double>(result_.least_bytes) : order.front()->free.memory_bytes;
     for (Option* option : order) {
       if (Cancelled()) break;
       if (absl::Status s = Judge(*option); !s.ok()) return s;
@@ -144,6 +170,7 @@ class MeshSearch {
     ReshardCosts* costs = nullptr;
     LayoutProblem problem;
     double most_bytes = 0;
+    double least_bytes = 0;
     solver::SolveResult free;  // without a limit on memory
     absl::Status status;
     std::string reason;  // why the mesh cannot be used; empty: it can
@@ -203,6 +230,12 @@ class MeshSearch {
     }
     option.problem = *std::move(problem);
     option.most_bytes = MostBytes(option.problem.problem);
+    option.least_bytes = LeastBytes(option.problem, graph_);
+    if (option.least_bytes > static_cast<double>(search_.memory_limit_bytes)) {
+      option.reason = absl::StrFormat("every layout needs at least %.2f GiB",
+                                      option.least_bytes / (1024.0 * 1024 * 1024));
+      return;
+    }
     solver::SolveOptions effort = Effort(search_, /*exact=*/false);
     effort.incumbent_seconds = search_.drop_factor * search_.incumbent_seconds;
     effort.want_messages = !solver::Repeats(option.problem.problem);
@@ -274,16 +307,18 @@ class MeshSearch {
       option.worth_a_look = false;
       return absl::OkStatus();
     }
-    if (option.free.memory_bytes <= limit) {
-      for (const Option& other : options_) {
-        if (other.step_seconds < kNever && other.seconds == other.free.seconds &&
-            Near(option.free.seconds, other.free.seconds, kSameCost) &&
-            Near(option.free.memory_bytes, other.free.memory_bytes, kSameBytes)) {
-          option.seconds = option.free.seconds;
-          option.step_seconds = other.step_seconds;
-          option.worth_a_look = false;
-          return absl::OkStatus();
-        }
+    const bool free = option.free.memory_bytes <= limit;
+    for (const Option& other : options_) {
+      // Where the limit matters, the plan within it must be known to be good.
+      const bool settled =
+          free ? other.seconds == other.free.seconds : Gap(other) < kGapWorthClosing;
+      if (other.step_seconds < kNever && settled &&
+          Near(option.free.seconds, other.free.seconds, kSameCost) &&
+          (!free || Near(option.free.memory_bytes, other.free.memory_bytes, kSameBytes))) {
+        option.seconds = free ? option.free.seconds : other.seconds;
+        option.step_seconds = other.step_seconds;
+        option.worth_a_look = false;
+        return absl::OkStatus();
       }
     }
     return SolveAndSimulate(option, /*exact=*/false);
@@ -315,6 +350,7 @@ class MeshSearch {
       }
       e->objective_seconds = solved->seconds;
       e->bound_seconds = solved->bound_seconds;
+      e->objective_bytes = solved->memory_bytes;
       const int64_t over = e->timeline.memory.peak_bytes - search_.memory_limit_bytes;
       Report(option.mesh, *e);
       const bool fits = e->fits;

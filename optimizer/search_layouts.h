@@ -43,6 +43,8 @@ struct LayoutSearch {
 struct LayoutSearchResult {
   std::optional<Evaluated> best;  // fits if anything did; else the one that needs least
   double bound_seconds = 0;       // least over the meshes
+  double free_bytes = 0;          // of the fastest layouts without a limit, by the search's own sum
+  int64_t least_bytes = 0;        // no plan on any of the meshes needs less
   // Meshes worth a look for another form of the graph: neither dropped nor those that found the
   // plan of another one again.
   std::vector<std::vector<int64_t>> meshes;

@@ -87,6 +87,27 @@ TEST_CASE("Updates and the casts of their gradients are late, gradients are not"
   CHECK(At(graph, order, "w1.update") == At(graph, order, "w1.bf16.grad") + 1);
 }
 
+TEST_CASE("A gradient that is handed on before its reduction is handed on at once") {
+  const Graph graph = TwoLayers(DType::kBF16);
+  std::vector<bool> late = LateNodes(graph);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    late[n] = late[n] && graph.nodes[n].phase == Phase::kUpdate;  // partial: the casts are not late
+  }
+  const std::vector<NodeId> order = IssueOrder(graph, std::vector<bool>(graph.nodes.size()), late);
+  CheckTopological(graph, order);
+  for (const char* cast : {"w1.bf16.grad", "w2.bf16.grad"}) {
+    const int at = At(graph, order, cast);
+    const TensorId gradient = graph.node(order[static_cast<size_t>(at)]).inputs[0];
+    const NodeId before = order[static_cast<size_t>(at) - 1];
+    CAPTURE(cast, graph.node(before).name);
+    // Another that is handed on may stand between; nothing else does.
+    const bool next = graph.tensor(gradient).producer == before ||
+                      graph.node(before).name.find(".grad") != std::string::npos;
+    CHECK(next);
+  }
+  CHECK(At(graph, order, "w2.bf16.grad") < At(graph, order, "w1.bf16.grad"));
+}
+
 TEST_CASE("A gradient that is an output is not late") {
   Graph graph = TwoLayers(DType::kBF16);
   size_t cast = 0;
