@@ -133,6 +133,11 @@ TEST_CASE("symbolic dims are bound, or all named") {
   const Graph graph = Import(m, options);
   CHECK(PlainShape(graph.tensor(graph.outputs[0]).shape) == Dims{3, 20});
   CHECK(graph.nodes.size() == 1);
+  options.dims["batch"] = 3;  // the same said twice
+  CHECK(Import(m, options).batch == 3);
+  options.dims["batch"] = 4;
+  CHECK(Has(ErrorOf(m, options), "--dim batch=4 says another one than --global-batch 3"));
+  options.dims.erase("batch");
   options.dims["width"] = 5;
   CHECK(Has(ErrorOf(m, options), "no symbolic dim 'width'"));
   options.dims = {{"seq", -5}};

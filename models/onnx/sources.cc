@@ -53,7 +53,15 @@ absl::Status AddInputs(OnnxContext& c) {
         if (first && d == 0) batch_symbol = symbol;
         const auto bound = c.options.dims.find(symbol);
         extent = bound != c.options.dims.end() ? bound->second : 0;
-        if (symbol == batch_symbol && c.options.global_batch > 0) extent = c.options.global_batch;
+        if (symbol == batch_symbol && c.options.global_batch > 0) {
+          if (extent != 0 && extent != c.options.global_batch) {
+            return absl::InvalidArgumentError(
+                absl::StrCat(where, ": dim '", symbol, "' is the batch: --dim ", symbol, "=",
+                             extent, " says another one than --global-batch ",
+                             c.options.global_batch, "; leave one out"));
+          }
+          extent = c.options.global_batch;
+        }
         if (extent == 0 && symbol == batch_symbol) extent = 1;
         // Exporters that found no link between the inputs give each batch a name of its own.
         if (extent == 0 && d == 0 && !first && !batch_symbol.empty() &&
