@@ -1,10 +1,12 @@
 #include "optimizer/describe.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "pcg/instance/op_analysis.h"
 #include "pcg/layout/factor_table.h"
@@ -124,6 +126,17 @@ std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy) {
     }
   }
   return notes;
+}
+
+std::string BytesText(int64_t bytes) {
+  const char* const kUnits[] = {"KiB", "MiB", "GiB"};
+  size_t unit = 0;
+  double value = static_cast<double>(bytes) / 1024;
+  while (unit + 1 < std::size(kUnits) && value >= 1024) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.2f %s", value, kUnits[unit]);
 }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #ifndef TANDEM_OPTIMIZER_DESCRIBE_H_
 #define TANDEM_OPTIMIZER_DESCRIBE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ std::vector<std::string> DescribeStrategy(const Graph& graph, const Strategy& st
 // The collectives of the Program in one line, by kind; of how many values where some carry several.
 // Empty if there are none.
 std::string DescribeCollectives(const Program& program);
+
+// In the largest unit, up to GiB, of which there is at least one: "1.50 GiB".
+std::string BytesText(int64_t bytes);
 
 // Mesh axes that heavy nodes could not use, and other things a user should know.
 std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy);

@@ -55,4 +55,12 @@ Mesh MakeMesh(const std::vector<int64_t>& extents, int64_t micro_batches) {
   return mesh;
 }
 
+std::vector<int64_t> SpatialExtents(const Mesh& mesh) {
+  std::vector<int64_t> extents;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (!axis.temporal) extents.push_back(axis.extent);
+  }
+  return extents;
+}
+
 }  // namespace tandem

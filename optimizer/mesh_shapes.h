@@ -18,6 +18,9 @@ std::vector<std::vector<int64_t>> MeshShapes(int64_t devices, int64_t devices_pe
 // Axes named x0, x1, ...; with micro_batches > 1 a temporal axis "micro" last.
 Mesh MakeMesh(const std::vector<int64_t>& extents, int64_t micro_batches);
 
+// The spatial axes' extents: what MakeMesh was given.
+std::vector<int64_t> SpatialExtents(const Mesh& mesh);
+
 }  // namespace tandem
 
 #endif  // TANDEM_OPTIMIZER_MESH_SHAPES_H_

@@ -1,9 +1,6 @@
 #include "optimizer/optimize.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,12 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "optimizer/batch_axis.h"
 #include "optimizer/describe.h"
+#include "optimizer/fit.h"
 #include "optimizer/forms.h"
 #include "optimizer/mesh_shapes.h"
 #include "optimizer/node_classes.h"
-#include "optimizer/recompute.h"
-#include "optimizer/search_layouts.h"
-#include "pcg/autodiff/training.h"
 #include "pcg/instance/op_analysis.h"
 #include "pcg/plural.h"
 
@@ -27,50 +22,7 @@ namespace {
 
 // What the allocator, the libraries' workspaces and the driver keep of a device's memory.
 constexpr double kUsableMemory = 0.94;
-constexpr int64_t kMaxMicroBatches = 64;
-// Other sizes of bundles make a plan faster by no more than this.
-constexpr double kMostBundleGain = 0.99;
-// Numbers of micro-batches in a row that give no faster plan, before no more are tried.
-constexpr int kMostFruitless = 2;
-constexpr int kRecomputeRounds = 3;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostRegionTries = 24;  // forms tried one region away from the best
-
-// How a step is cut up to save memory.
-struct Saving {
-  int64_t micro_batches = 1;
-  int recomputed = 0;  // the first so many recomputable blocks
-  bool outputs = true;
-};
-
-// In the largest unit, up to GiB, of which there is at least one.
-std::string BytesText(int64_t bytes) {
-  const char* const kUnits[] = {"KiB", "MiB", "GiB"};
-  size_t unit = 0;
-  double value = static_cast<double>(bytes) / 1024;
-  while (unit + 1 < std::size(kUnits) && value >= 1024) {
-    value /= 1024;
-    ++unit;
-  }
-  return absl::StrFormat("%.2f %s", value, kUnits[unit]);
-}
-
-std::vector<int64_t> SpatialExtents(const Mesh& mesh) {
-  std::vector<int64_t> extents;
-  for (const MeshAxis& axis : mesh.axes) {
-    if (!axis.temporal) extents.push_back(axis.extent);
-  }
-  return extents;
-}
-
-// What one way to cut up a step came to.
-struct Tried {
-  std::optional<Evaluated> plan;  // one that fits
-  bool too_large = false;         // there are plans, and none fits
-  double free_bytes = 0;          // of the fastest layouts, by the search's own sum
-};
-
-Saving SavingOf(const Evaluated& e) { return {e.micro_batches, e.recomputed_blocks, e.outputs}; }
 
 class Search {
  public:
@@ -79,13 +31,13 @@ class Search {
       : forward_(forward),
         machine_(machine),
         options_(options),
+        limit_(options.memory_limit_bytes > 0
+                   ? options.memory_limit_bytes
+                   : static_cast<int64_t>(static_cast<double>(machine.device.memory_bytes) *
+                                          kUsableMemory)),
         proofs_(rules),
-        forms_(forward, rules, options, proofs_) {
-    limit_ = options.memory_limit_bytes > 0
-                 ? options.memory_limit_bytes
-                 : static_cast<int64_t>(static_cast<double>(machine.device.memory_bytes) *
-                                        kUsableMemory);
-  }
+        forms_(forward, rules, options, proofs_),
+        fitter_(machine, options, limit_, proofs_, forms_) {}
 
   absl::StatusOr<OptimizeResult> Run() {
     if (absl::Status s = forms_.Make(); !s.ok()) return s;
@@ -142,197 +94,6 @@ class Search {
 
   // --- search ------------------------------------------------------------------------------------
 
-  using Attempt = std::function<absl::StatusOr<std::optional<Evaluated>>()>;
-
-  // What the attempt finds, with all rows that its plan uses proved.
-  absl::StatusOr<std::optional<Evaluated>> Proved(const Attempt& attempt) {
-    while (true) {
-      absl::StatusOr<std::optional<Evaluated>> e = attempt();
-      if (!e.ok() || !*e) return e;
-      absl::StatusOr<NodeClasses> classes = ClassifyNodes((*e)->pcg, proofs_);
-      if (!classes.ok()) return classes.status();
-      if (proofs_.Prove(*classes, (*e)->strategy)) return e;
-      Say("a split that the plan uses has no proof: again, with proved ones only");
-      if (absl::Status s = forms_.Reclassify(); !s.ok()) return s;
-    }
-  }
-
-  absl::StatusOr<std::optional<Evaluated>> FitProved(
-      int form, const std::vector<AxisKind>& kinds, const std::vector<std::vector<int64_t>>& meshes,
-      const Evaluated* incumbent, std::string& reason, int64_t& least_bytes) {
-    return Proved([&] { return Fit(form, kinds, meshes, incumbent, reason, least_bytes); });
-  }
-
-  // Another form of what `best` is the best plan of, cut up in the same way.
-  absl::StatusOr<std::optional<Evaluated>> TryProved(
-      int form, const Saving& saving, const std::vector<AxisKind>& kinds,
-      const std::vector<std::vector<int64_t>>& meshes, const Evaluated& best,
-      double drop_factor = LayoutSearch().drop_factor) {
-    const std::set<int> blocks = RecomputableBlocks(forms_.at(form).training);
-    std::string reason;
-    int64_t least_bytes = 0;
-    return Proved([&]() -> absl::StatusOr<std::optional<Evaluated>> {
-      absl::StatusOr<Tried> t =
-          Try(form, saving, blocks, kinds, meshes, &best, reason, least_bytes, drop_factor);
-      if (!t.ok()) return t.status();
-      return std::move(t->plan);
-    });
-  }
-
-  std::vector<int64_t> MicroBatchCounts(const Graph& training) const {
-    if (options_.micro_batches > 0) return {options_.micro_batches};
-    const int64_t batch = std::max<int64_t>(training.batch, 1);
-    std::vector<int64_t> counts;
-    for (int64_t m = 1; m <= std::min(kMaxMicroBatches, batch); m *= 2) {
-      if (batch % m == 0) counts.push_back(m);
-    }
-    return counts;
-  }
-
-  // The whole step at once if that fits. Else less is kept: first no outputs, for nobody waits for
-  // them; then, for more and more micro-batches, as few recomputed blocks as the memory allows,
-  // until nothing has to be recomputed any more or more micro-batches only cost more.
-  absl::StatusOr<std::optional<Evaluated>> Fit(int form, const std::vector<AxisKind>& kinds,
-                                               const std::vector<std::vector<int64_t>>& meshes,
-                                               const Evaluated* incumbent, std::string& reason,
-                                               int64_t& least_bytes) {
-    const Form& f = forms_.at(form);
-    const std::set<int> blocks = RecomputableBlocks(f.training);
-    const int all = options_.serve ? 0 : static_cast<int>(blocks.size());
-    std::optional<Evaluated> found;
-    const auto attempt = [&](const Saving& saving,
-                             const std::vector<std::vector<int64_t>>& on) -> absl::StatusOr<Tried> {
-      absl::StatusOr<Tried> t =
-          Try(form, saving, blocks, kinds, on, found ? &*found : incumbent, reason, least_bytes);
-      if (!t.ok() || !t->plan) return t;
-      const double seconds = t->plan->timeline.step_seconds;
-      if (!found || seconds < found->timeline.step_seconds) found = *t->plan;
-      return t;
-    };
-    const std::vector<int64_t> counts = MicroBatchCounts(f.training);
-    Saving saving{counts[0], 0, true};
-    if (options_.may_drop_outputs && !options_.serve && !f.training.outputs.empty()) {
-      absl::StatusOr<Tried> kept = attempt(saving, meshes);
-      if (!kept.ok()) return kept.status();
-      if (found) return found;
-      saving.outputs = false;
-    }
-    int fruitless = 0;
-    for (int64_t count : counts) {
-      if (Cancelled()) break;
-      const double before = found ? found->timeline.step_seconds : kNever;
-      saving.micro_batches = count;
-      saving.recomputed = 0;
-      absl::StatusOr<Tried> none = attempt(saving, meshes);
-      if (!none.ok()) return none.status();
-      if (none->plan) break;
-      if (none->too_large && all > 0) {
-        saving.recomputed = all;
-        absl::StatusOr<Tried> most = attempt(saving, meshes);
-        if (!most.ok()) return most.status();
-        if (most->plan) {
-          if (absl::Status s = RecomputeLess(saving, *none, *most, attempt); !s.ok()) return s;
-        }
-      }
-      if (found && found->timeline.step_seconds >= before && ++fruitless >= kMostFruitless) break;
-    }
-    return found;
-  }
-
-  // Between nothing and all recomputed: by what the two differ in first, then by halves.
-  template <typename Attempt>
-  absl::Status RecomputeLess(Saving saving, const Tried& none, const Tried& most,
-                             const Attempt& attempt) {
-    const std::vector<std::vector<int64_t>> mesh = {SpatialExtents(most.plan->strategy.mesh)};
-    const double beside = static_cast<double>(most.plan->timeline.memory.peak_bytes) -
-                          most.plan->objective_bytes;  // what the sum does not count
-    const double over = none.free_bytes + beside - static_cast<double>(limit_);
-    const double saved = none.free_bytes - most.free_bytes;
-    int low = 0, high = saving.recomputed;
-    int next = saved > 0 ? static_cast<int>(std::ceil(high * over / saved)) : high / 2;
-    for (int round = 0; round < kRecomputeRounds && high - low > 1 && !Cancelled(); ++round) {
-      saving.recomputed = std::clamp(next, low + 1, high - 1);
-      absl::StatusOr<Tried> t = attempt(saving, mesh);
-      if (!t.ok()) return t.status();
-      (t->plan ? high : low) = saving.recomputed;
-      // The guess is near: try its neighbourhood before halves.
-      next = round == 0 ? saving.recomputed + (t->plan ? -2 : 2) : (low + high) / 2;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<Tried> Try(int form, const Saving& saving, const std::set<int>& blocks,
-                            const std::vector<AxisKind>& kinds,
-                            const std::vector<std::vector<int64_t>>& meshes,
-                            const Evaluated* incumbent, std::string& reason, int64_t& least_bytes,
-                            double drop_factor = LayoutSearch().drop_factor) {
-    const Form& f = forms_.at(form);
-    LayoutSearch search;
-    search.drop_factor = drop_factor;
-    search.machine = &machine_;
-    search.memory_limit_bytes = limit_;
-    search.meshes = meshes;
-    search.micro_batches = saving.micro_batches;
-    search.kinds = kinds;
-    search.options = &options_;
-    search.costs = &costs_;
-    if (incumbent != nullptr) {
-      search.incumbent_seconds = incumbent->objective_seconds;
-      search.incumbent_step_seconds = incumbent->timeline.step_seconds;
-    }
-    Say(absl::StrFormat("form %d, %d micro-batches, %d of %d blocks recomputed", form,
-                        static_cast<int>(saving.micro_batches), saving.recomputed,
-                        static_cast<int>(blocks.size())) +
-        (saving.outputs ? "" : ", outputs not kept"));
-    std::set<int> some;
-    for (int b : blocks) {
-      if (static_cast<int>(some.size()) < saving.recomputed) some.insert(b);
-    }
-    absl::StatusOr<Graph> graph =
-        WithRecompute(saving.outputs ? f.training : WithoutOutputs(f.training), some,
-                      /*weights=*/saving.micro_batches == 1);
-    if (graph.ok()) graph = WithMicroBatches(*graph, saving.micro_batches);
-    if (!graph.ok()) return graph.status();
-    const bool changed = !some.empty() || saving.micro_batches > 1 || !saving.outputs;
-    absl::StatusOr<NodeClasses> classes = changed ? ClassifyNodes(*graph, proofs_) : f.classes;
-    if (!classes.ok()) return classes.status();
-    absl::StatusOr<LayoutSearchResult> r = SearchLayouts(*graph, *classes, search);
-    if (!r.ok()) return r.status();
-    steps_ += r->steps;
-    Tried tried;
-    tried.free_bytes = r->free_bytes;
-    tried.too_large = r->least_bytes > limit_ || (r->best && !r->best->fits);
-    if (tried.too_large) {
-      const int64_t needs = r->best ? r->best->timeline.memory.peak_bytes : r->least_bytes;
-      least_bytes = least_bytes == 0 ? needs : std::min(least_bytes, needs);
-      reason = absl::StrCat("needs ", r->best ? "" : "at least ", BytesText(needs),
-                            " a device, the limit is ", BytesText(limit_));
-      return tried;
-    }
-    if (!r->best) {
-      if (reason.empty()) reason = r->reason;  // later attempts only save more memory
-      return tried;
-    }
-    worth_a_look_ = r->meshes;
-    Evaluated e = *std::move(r->best);
-    if (e.timeline.step_seconds * kMostBundleGain < search.incumbent_step_seconds) {
-      absl::StatusOr<Evaluated> bundled =
-          Evaluate(*graph, e.strategy, machine_, limit_,
-                   std::vector<int64_t>(kBundleChoices.begin(), kBundleChoices.end()));
-      if (!bundled.ok()) return bundled.status();
-      e.program = std::move(bundled->program);
-      e.timeline = std::move(bundled->timeline);
-      e.bundle_bytes = bundled->bundle_bytes;
-    }
-    e.form = form;
-    e.recomputed_blocks = saving.recomputed;
-    e.outputs = saving.outputs;
-    e.bound_seconds = r->bound_seconds;
-    e.pcg = *std::move(graph);
-    tried.plan = std::move(e);
-    return tried;
-  }
-
   absl::Status Main(const std::vector<AxisKind>& kinds) {
     std::vector<std::vector<int64_t>> meshes = meshes_;
     for (int form = 0; form < forms_.size(); ++form) {
@@ -340,14 +101,14 @@ class Search {
       const Evaluated* incumbent = best_ ? &*best_ : nullptr;
       // Other forms are cut up like the first.
       absl::StatusOr<std::optional<Evaluated>> e =
-          incumbent == nullptr ? FitProved(form, kinds, meshes, incumbent, reason_, least_bytes_)
-                               : TryProved(form, SavingOf(*incumbent), kinds, meshes, *incumbent);
+          incumbent == nullptr ? fitter_.Fit(form, kinds, meshes, shortfall_)
+                               : fitter_.FitLike(*incumbent, form, kinds, meshes);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       (*e)->name = kinds.empty() ? "searched" : options_.force;
       if (form == 0) {
         normal_seconds_ = (*e)->timeline.step_seconds;
-        if (!worth_a_look_.empty()) meshes = worth_a_look_;
+        if (!fitter_.worth_a_look().empty()) meshes = fitter_.worth_a_look();
       }
       Offer(*std::move(*e));
     }
@@ -370,8 +131,8 @@ class Search {
                        forms_.at(**form).regions.count(region) > 0 ? " as well" : " no longer"));
       // What is not cheaper by the search's own cost is not looked at.
       absl::StatusOr<std::optional<Evaluated>> e =
-          TryProved(**form, SavingOf(*best_), kinds, {SpatialExtents(best_->strategy.mesh)}, *best_,
-                    /*drop_factor=*/1.0);
+          fitter_.FitLike(*best_, **form, kinds, {SpatialExtents(best_->strategy.mesh)},
+                          /*drop_factor=*/1.0);
       if (!e.ok()) return e.status();
       if (!*e || (*e)->timeline.step_seconds >= best_->timeline.step_seconds) continue;
       (*e)->name = best_->name;
@@ -394,19 +155,17 @@ class Search {
         b.reason = "the search was interrupted";
         return;
       }
-      std::string reason;
-      int64_t least = 0;
+      Shortfall shortfall;
       Say(absl::StrCat("baseline ", name));
-      absl::StatusOr<std::optional<Evaluated>> e =
-          FitProved(0, kinds, meshes, /*incumbent=*/nullptr, reason, least);
-      if (!e.ok() || (!*e && least == 0)) {
-        b.reason = e.ok() ? reason : std::string(e.status().message());
+      absl::StatusOr<std::optional<Evaluated>> e = fitter_.Fit(0, kinds, meshes, shortfall);
+      if (!e.ok() || (!*e && shortfall.least_bytes == 0)) {
+        b.reason = e.ok() ? shortfall.reason : std::string(e.status().message());
         return;
       }
       b.applicable = true;
       if (!*e) {
-        b.peak_bytes = least;
-        b.reason = reason;
+        b.peak_bytes = shortfall.least_bytes;
+        b.reason = shortfall.reason;
         return;
       }
       b.fits = true;
@@ -443,13 +202,14 @@ class Search {
       return absl::CancelledError(absl::StrCat("interrupted before a plan for ", forward_.name,
                                                " was found; give the search more time"));
     }
-    if (least_bytes_ == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("no plan for ", forward_.name, ": ", reason_));
+    if (shortfall_.least_bytes == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no plan for ", forward_.name, ": ", shortfall_.reason));
     }
     return absl::ResourceExhaustedError(absl::StrCat(
         "no plan for ", forward_.name, " on ", machine_.name, " fits: the smallest found needs ",
-        BytesText(least_bytes_), " a device, the limit is ", BytesText(limit_), ", short by ",
-        BytesText(least_bytes_ - limit_),
+        BytesText(shortfall_.least_bytes), " a device, the limit is ", BytesText(limit_),
+        ", short by ", BytesText(shortfall_.least_bytes - limit_),
         ". What helps: more devices (--nodes), a smaller --global-batch, a lower --precision, an "
         "optimizer with less state (--optimizer sgd), or a higher --memory-limit"));
   }
@@ -471,7 +231,7 @@ class Search {
     for (int c : form.classes.of_node) out.model_flops += class_flops_[static_cast<size_t>(c)];
     out.best = *std::move(best_);
     out.baselines = std::move(baselines_);
-    out.search_steps = steps_;
+    out.search_steps = fitter_.steps();
     out.gap = out.best.objective_seconds > 0
                   ? std::max(0.0, (out.best.objective_seconds - out.best.bound_seconds) /
                                       out.best.objective_seconds)
@@ -502,17 +262,14 @@ class Search {
   const Graph& forward_;
   const Machine& machine_;
   const OptimizeOptions& options_;
+  const int64_t limit_;
   RowProofs proofs_;
-  ReshardCache costs_;
-  int64_t limit_ = 0;
   Forms forms_;
-  std::vector<std::vector<int64_t>> worth_a_look_;  // of the last Try that found a plan
+  Fitter fitter_;
   std::vector<std::vector<int64_t>> meshes_;
   std::optional<Evaluated> best_;
   std::map<std::string, Baseline> baselines_;
-  std::string reason_;
-  int64_t least_bytes_ = 0;
-  int64_t steps_ = 0;
+  Shortfall shortfall_;  // of the main search
   double normal_seconds_ = 0;
   std::vector<double> class_flops_;
 };

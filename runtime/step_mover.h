@@ -1,5 +1,6 @@
 // Executes one reshard step of a Program between the local buffers of a device group. Where each
-// element goes is what StepCopies (pcg/layout/step_data.h) says; this packs, communicates and unpacks.
+// element goes is what StepCopies (pcg/layout/step_data.h) says; this packs, communicates and
+// unpacks.
 #ifndef TANDEM_RUNTIME_STEP_MOVER_H_
 #define TANDEM_RUNTIME_STEP_MOVER_H_
 

@@ -1,5 +1,5 @@
-// Values of the arithmetic in rule attributes; pcg/instance/symbolic_attribute.h has the language and its
-// parser.
+// Values of the arithmetic in rule attributes; pcg/instance/symbolic_attribute.h has the language
+// and its parser.
 #ifndef TANDEM_SUBSTITUTIONS_ATTR_EXPRESSION_H_
 #define TANDEM_SUBSTITUTIONS_ATTR_EXPRESSION_H_
 

@@ -17,8 +17,8 @@ namespace tandem {
 // and those kParameter or kState tensors that a `train` expression is found in (train overrules
 // freeze); an expression found in no name is an error. Other parameters, and those the loss does
 // not depend on, become kState with a note. An updated value is the first output of the node
-// "<param>.update". Without `outputs` the model's outputs are none of the step's (the loss is, in any
-// case). `loss` none is precision alone.
+// "<param>.update". Without `outputs` the model's outputs are none of the step's (the loss is, in
+// any case). `loss` none is precision alone.
 absl::StatusOr<Graph> TrainLoss(const Graph& with_loss, const TrainingOptions& options);
 
 // The step with no output but its loss and new states, and without what only outputs need.
