@@ -182,6 +182,13 @@ class Search {
               : absl::StrCat(", ", Plural((*e)->recomputed_blocks, "block"), " recomputed"));
       if (options_.force == "none") {
         (*e)->name = name;
+        // What a baseline may choose from is a part of what the search may: its bound alone would
+        // say nothing of the plans that it may not choose.
+        if (best_ && best_->form == (*e)->form && best_->micro_batches == (*e)->micro_batches &&
+            best_->recomputed_blocks == (*e)->recomputed_blocks &&
+            best_->outputs == (*e)->outputs) {
+          (*e)->bound_seconds = std::min((*e)->bound_seconds, best_->bound_seconds);
+        }
         Offer(*std::move(*e));  // never worse than any baseline
       }
     };

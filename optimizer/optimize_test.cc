@@ -54,6 +54,16 @@ TEST_CASE("an MLP on two devices: never slower than the baselines, twice the sam
   CHECK(a.best.strategy == b.best.strategy);
 }
 
+TEST_CASE("where a baseline is the fastest, the bound is still one of all that was searched") {
+  const Graph g = MlpGraph(512, 784, 4096, 10, 3);
+  OptimizeOptions options;
+  const OptimizeResult with = OptimizeOrFail(g, LoadOrFail("cpu", 4), options);
+  REQUIRE(with.best.name == "best_uniform");
+  options.baselines = false;
+  const OptimizeResult without = OptimizeOrFail(g, LoadOrFail("cpu", 4), options);
+  CHECK(with.best.bound_seconds <= without.best.bound_seconds);
+}
+
 TEST_CASE("forced data parallelism reduces gradients and splits nothing else") {
   const Graph g = MlpGraph(64, 256, 512, 16, 3);
   OptimizeOptions options;
