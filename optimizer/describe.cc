@@ -1,15 +1,16 @@
 #include "optimizer/describe.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "pcg/instance/op_analysis.h"
 #include "pcg/layout/factor_table.h"
+#include "pcg/plural.h"
 
 namespace tandem {
 namespace {
@@ -22,7 +23,7 @@ std::string NodeLine(const Graph& graph, const Strategy& strategy, size_t n) {
   const std::vector<SplitRow> table = FactorTable(*instance);
   std::vector<std::string> parts;
   for (size_t a = 0; a < strategy.mesh.axes.size(); ++a) {
-    if (strategy.mesh.axes[a].temporal) continue;
+    if (strategy.mesh.axes[a].temporal || strategy.mesh.axes[a].extent == 1) continue;
     const int row = strategy.nodes[n].rows[a];
     if (row == 0 || static_cast<size_t>(row) >= table.size()) continue;
     const SplitRow& r = table[static_cast<size_t>(row)];
@@ -38,6 +39,14 @@ bool Heavy(const Graph& graph, size_t n) {
       AnalyzeOp(*instance, {}, std::vector<int64_t>(static_cast<size_t>(instance->num_inputs), 4),
                 std::vector<int64_t>(static_cast<size_t>(instance->num_outputs), 4));
   return cost.contraction_flops > 0;
+}
+
+// What is stored: the training graph names an optimizer's moments after the parameter; other states
+// are the model's own, such as running statistics.
+std::string WhatOf(const Tensor& tensor) {
+  if (tensor.role == TensorRole::kParameter) return "parameter";
+  return absl::EndsWith(tensor.name, ".m") || absl::EndsWith(tensor.name, ".v") ? "optimizer state"
+                                                                                : "other state";
 }
 
 }  // namespace
@@ -73,19 +82,23 @@ std::vector<std::string> DescribeStrategy(const Graph& graph, const Strategy& st
     first = last = block;
   }
   flush();
-  std::map<std::string, int> stored;
+  std::map<std::pair<std::string, std::string>, int> stored;  // by what it is and its layout
   for (const StateUpdate& u : graph.updates) {
     std::vector<std::string> axes;
     const Layout& l = strategy.sources[u.state.index()];
     for (size_t a = 0; a < l.axes.size(); ++a) {
-      if (l.axes[a].kind == AxisPlacement::Kind::kSplit) axes.push_back(strategy.mesh.axes[a].name);
+      const MeshAxis& axis = strategy.mesh.axes[a];
+      if (l.axes[a].kind == AxisPlacement::Kind::kSplit && axis.extent > 1) {
+        axes.push_back(axis.name);
+      }
     }
-    const bool moment = graph.tensor(u.state).role == TensorRole::kState;
-    ++stored[absl::StrCat(moment ? "optimizer state " : "parameters ",
-                          axes.empty() ? "replicated" : "split over " + absl::StrJoin(axes, ", "))];
+    ++stored[{WhatOf(graph.tensor(u.state)),
+              axes.empty() ? "replicated" : "split over " + absl::StrJoin(axes, ", ")}];
   }
   std::vector<std::string> parts;
-  for (const auto& [what, count] : stored) parts.push_back(absl::StrCat(count, " ", what));
+  for (const auto& [what, count] : stored) {
+    parts.push_back(absl::StrCat(Plural(count, what.first), " ", what.second));
+  }
   if (!parts.empty()) lines.push_back(absl::StrCat("stored: ", absl::StrJoin(parts, "; ")));
   return lines;
 }
@@ -121,22 +134,11 @@ std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy) {
     }
     for (const auto& [op, count] : idle) {
       notes.push_back(absl::StrCat("axis ", strategy.mesh.axes[a].name, " of ",
-                                   strategy.mesh.axes[a].extent, " devices is idle in ", count, " ",
-                                   op, " nodes: every device repeats the work"));
+                                   strategy.mesh.axes[a].extent, " devices is idle in ",
+                                   Plural(count, op + " node"), ": every device repeats the work"));
     }
   }
   return notes;
-}
-
-std::string BytesText(int64_t bytes) {
-  const char* const kUnits[] = {"KiB", "MiB", "GiB"};
-  size_t unit = 0;
-  double value = static_cast<double>(bytes) / 1024;
-  while (unit + 1 < std::size(kUnits) && value >= 1024) {
-    value /= 1024;
-    ++unit;
-  }
-  return absl::StrFormat("%.2f %s", value, kUnits[unit]);
 }
 
 }  // namespace tandem

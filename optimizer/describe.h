@@ -20,9 +20,6 @@ std::vector<std::string> DescribeStrategy(const Graph& graph, const Strategy& st
 // Empty if there are none.
 std::string DescribeCollectives(const Program& program);
 
-// In the largest unit, up to GiB, of which there is at least one: "1.50 GiB".
-std::string BytesText(int64_t bytes);
-
 // Mesh axes that heavy nodes could not use, and other things a user should know.
 std::vector<std::string> Limits(const Graph& graph, const Strategy& strategy);
 

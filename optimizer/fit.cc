@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "optimizer/batch_axis.h"
-#include "optimizer/describe.h"
 #include "optimizer/mesh_shapes.h"
 #include "optimizer/recompute.h"
 #include "pcg/autodiff/training.h"
@@ -153,10 +152,13 @@ absl::StatusOr<Fitter::Tried> Fitter::Try(const Task& task, const Saving& saving
     search.incumbent_seconds = incumbent->objective_seconds;
     search.incumbent_step_seconds = incumbent->timeline.step_seconds;
   }
-  Say(absl::StrCat("form ", task.form, ", ", Plural(saving.micro_batches, "micro-batch"), ", ",
-                   saving.recomputed, " of ",
-                   Plural(static_cast<int64_t>(task.blocks.size()), "block"), " recomputed",
-                   saving.outputs ? "" : ", outputs not kept"));
+  Say(absl::StrCat(
+      "form ", task.form, ", ", Plural(saving.micro_batches, "micro-batch"),
+      task.blocks.empty()
+          ? ""
+          : absl::StrCat(", ", saving.recomputed, " of ",
+                         Plural(static_cast<int64_t>(task.blocks.size()), "block"), " recomputed"),
+      saving.outputs ? "" : ", outputs not kept"));
   std::set<int> some;
   for (int b : task.blocks) {
     if (static_cast<int>(some.size()) < saving.recomputed) some.insert(b);

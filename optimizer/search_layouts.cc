@@ -18,6 +18,7 @@
 #include "optimizer/solver/memory.h"
 #include "optimizer/solver/repeat.h"
 #include "optimizer/solver/solve.h"
+#include "pcg/plural.h"
 #include "pcg/program/bundle.h"
 #include "pcg/program/lower.h"
 #include "simulator/program_cost.h"
@@ -232,8 +233,8 @@ class MeshSearch {
     option.most_bytes = MostBytes(option.problem.problem);
     option.least_bytes = LeastBytes(option.problem, graph_);
     if (option.least_bytes > static_cast<double>(search_.memory_limit_bytes)) {
-      option.reason = absl::StrFormat("every layout needs at least %.2f GiB",
-                                      option.least_bytes / (1024.0 * 1024 * 1024));
+      option.reason = absl::StrCat("every layout needs at least ",
+                                   BytesText(static_cast<int64_t>(option.least_bytes)));
       return;
     }
     solver::SolveOptions effort = Effort(search_, /*exact=*/false);
@@ -430,11 +431,9 @@ class MeshSearch {
   void Report(const Mesh& mesh, const Evaluated& e) const {
     if (!search_.options->progress) return;
     search_.options->progress(absl::StrFormat(
-        "mesh %-10s step %8.2f ms  cost %8.2f ms  bound %8.2f ms  memory %6.2f GiB%s",
-        MeshName(mesh), e.timeline.step_seconds * 1e3, e.objective_seconds * 1e3,
-        e.bound_seconds * 1e3,
-        static_cast<double>(e.timeline.memory.peak_bytes) / (1024.0 * 1024 * 1024),
-        e.fits ? "" : " (over the limit)"));
+        "mesh %-10s step %8.2f ms  cost %8.2f ms  bound %8.2f ms  memory %10s%s", MeshName(mesh),
+        e.timeline.step_seconds * 1e3, e.objective_seconds * 1e3, e.bound_seconds * 1e3,
+        BytesText(e.timeline.memory.peak_bytes), e.fits ? "" : " (over the limit)"));
   }
 
   void Keep(Evaluated e) {

@@ -1,4 +1,4 @@
-// Counts in sentences for people.
+// Counts and sizes in sentences for people.
 #ifndef TANDEM_PCG_PLURAL_H_
 #define TANDEM_PCG_PLURAL_H_
 
@@ -11,6 +11,9 @@ namespace tandem {
 
 // "1 block", "2 blocks", "0 micro-batches": an s, or es after a hissing sound.
 std::string Plural(int64_t count, absl::string_view one);
+
+// "0.19 KiB", "384.00 MiB": in the largest unit, up to GiB, of which there is at least one.
+std::string BytesText(int64_t bytes);
 
 }  // namespace tandem
 

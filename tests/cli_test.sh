@@ -194,7 +194,7 @@ expect 2 "--out: it is empty" optimize mlp-tiny --machine cpu --out ""
 expect 2 "--data: it is empty" run plan --data ""
 expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3
 expect 2 "no command 'optimise'; there are optimize," optimise model.onnx
-expect 2 "which command?; there are optimize,"
+expect 2 "no command is given; there are optimize,"
 for value in -1 1.5 "" 99999999999999999999; do
   expect 2 "--seed: '$value' is not a whole number of at least 0" run nowhere --seed "$value"
 done
@@ -207,7 +207,7 @@ cmp -s plain.txtpb plain.textproto || fail ".txtpb is another text"
 
 # A command of several is asked for with those there are.
 while read -r command subcommands; do
-  expect 2 "which subcommand of $command?; there are $subcommands (" "$command"
+  expect 2 "no subcommand of $command is given; there are $subcommands (" "$command"
   expect 2 "no subcommand of $command 'nonesuch'; there are $subcommands (" "$command" nonesuch
   for subcommand in ${subcommands//,/}; do expect 0 "  $subcommand " "$command" --help; done
 done <<'COMMANDS'

@@ -23,7 +23,8 @@ std::string MissingCommand(const CLI::App& app, int argc, char** argv) {
     if (known.empty()) return "";
     if (next == nullptr) {
       const std::string what = at == &app ? "command" : "subcommand of " + at->get_name();
-      return (i < argc ? "no " + what + " '" + std::string(argv[i]) + "'" : "which " + what + "?") +
+      return (i < argc ? "no " + what + " '" + std::string(argv[i]) + "'"
+                       : "no " + what + " is given") +
              "; there are " + known + " (" + path + " --help says what they do)";
     }
     at = next;
@@ -49,6 +50,14 @@ int main(int argc, char** argv) {
       "tandem"};
   app.set_version_flag("--version", "tandem 0.1.0");
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App* top, const CLI::Error& e) {
+    std::string path = top->get_name();
+    for (const CLI::App* at = top; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      path += " " + at->get_name();
+    }
+    return "tandem: " + std::string(e.what()) + " (" + path + " --help says more)\n";
+  });
   tandem::cli::Chosen chosen;
   tandem::cli::AddOptimize(app, chosen);
   tandem::cli::AddExplain(app, chosen);

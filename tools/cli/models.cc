@@ -49,10 +49,10 @@ int Show(const ModelInput& input, bool json, bool tensors) {
     std::cout << ToJson(*s) << "\n";
     return kDone;
   }
-  std::cout << absl::StrFormat(
-      "%s: %s, %s (%d trainable, %.2f MiB), %.4g forward FLOPs\n", graph->name,
-      Plural(s->nodes, "node"), Plural(s->parameters, "parameter"), s->trainable_parameters,
-      static_cast<double>(s->parameter_bytes) / (1024.0 * 1024), s->forward_flops);
+  std::cout << absl::StrFormat("%s: %s, %s (%d trainable, %s), %.4g forward FLOPs\n", graph->name,
+                               Plural(s->nodes, "node"), Plural(s->parameters, "parameter"),
+                               s->trainable_parameters, BytesText(s->parameter_bytes),
+                               s->forward_flops);
   for (const auto& [ports, what] :
        {std::make_pair(&s->inputs, "input"), std::make_pair(&s->outputs, "output")}) {
     for (const ModelSummary::Port& p : *ports) {
@@ -67,8 +67,9 @@ int Show(const ModelInput& input, bool json, bool tensors) {
       const char* role = t.role == TensorRole::kParameter ? "parameter"
                          : t.role == TensorRole::kState   ? "state"
                                                           : "constant";
-      std::cout << absl::StrFormat("  %-9s %s [%s] %s\n", role, t.name,
-                                   absl::StrJoin(PlainShape(t.shape), ", "), t.note);
+      std::cout << absl::StrFormat("  %-9s %s [%s]%s\n", role, t.name,
+                                   absl::StrJoin(PlainShape(t.shape), ", "),
+                                   t.note.empty() ? "" : " " + t.note);
     }
   }
   return kDone;

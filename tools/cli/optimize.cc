@@ -242,7 +242,7 @@ void AddOptimize(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"train", "serve"}))
       ->capture_default_str();
   c->add_option("--memory-limit", a->memory_limit,
-                "Bytes a device may use, for example 40GiB; default: what the device has")
+                "Bytes a device may use, for example 40GiB; default: 94% of what the device has")
       ->check(NotEmpty());
   c->add_option("--outputs", a->outputs,
                 "Whether a training step gives the model's outputs beside the loss; auto: unless "

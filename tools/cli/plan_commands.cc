@@ -129,10 +129,12 @@ int Explain(const std::string& directory, bool json) {
   std::cout << "model " << plan->model << "\n\nrules (each proved for all sizes):\n";
   if (rules.empty()) std::cout << "  none fired\n";
   for (const Json& r : rules) {
-    std::cout << absl::StrFormat("  %-28s x%-5d gain %8.3f ms  certificate %s\n",
-                                 r["name"].get<std::string>(), r["count"].get<int64_t>(),
-                                 r["gain_seconds"].get<double>() * 1e3,
-                                 r["certificate"].get<std::string>());
+    const double gain = r["gain_seconds"].get<double>();
+    std::cout << absl::StrFormat(
+        "  %-28s x%-5d %s, certificate %s\n", r["name"].get<std::string>(),
+        r["count"].get<int64_t>(),
+        gain > 0 ? absl::StrFormat("gains %.3f ms", gain * 1e3) : "gain not measured apart",
+        r["certificate"].get<std::string>());
     std::cout << "    " << ProofText(r["proof"]) << "\n";
   }
   if (out["verification"].is_object()) {
@@ -236,16 +238,15 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
     std::cout << JsonText(j);
     return kDone;
   }
-  std::cout << absl::StrFormat("%s, %s: step %.3f ms, peak %.3f GiB a device%s\n", machine->name,
+  std::cout << absl::StrFormat("%s, %s: step %.3f ms, peak %s a device%s\n", machine->name,
                                Plural(machine->devices, "device"), t->step_seconds * 1e3,
-                               static_cast<double>(t->memory.peak_bytes) / (1024.0 * 1024 * 1024),
+                               BytesText(t->memory.peak_bytes),
                                j["fits"].get<bool>() ? "" : " (more than the device has)");
   for (const auto& [kind, seconds] : j["breakdown"].items()) {
     std::cout << absl::StrFormat("  %-24s %10.3f ms\n", kind, seconds.get<double>() * 1e3);
   }
   for (const auto& [kind, bytes] : j["memory_at_peak"].items()) {
-    std::cout << absl::StrFormat("  %-24s %10.3f GiB\n", kind,
-                                 bytes.get<double>() / (1024.0 * 1024 * 1024));
+    std::cout << absl::StrFormat("  %-24s %13s\n", kind, BytesText(bytes.get<int64_t>()));
   }
   return kDone;
 }
@@ -255,10 +256,10 @@ int Simulate(const std::string& directory, const MachineInput& input, const std:
 void AddExplain(CLI::App& app, Chosen& chosen) {
   auto directory = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* c =
-      app.add_subcommand("explain",
-                         "Which rules fired where, what each bought, what proof stands behind it.\n"
-                         "Example: tandem explain plan/");
+  CLI::App* c = app.add_subcommand(
+      "explain",
+      "Which rules fired, what alternatives bought, what proof stands behind each.\n"
+      "Example: tandem explain plan/");
   c->add_option("plan", *directory, "A plan's folder")->required();
   c->add_flag("--json", *json, "Prints JSON");
   c->callback([=, &chosen] { chosen.body = [=] { return Explain(*directory, *json); }; });

@@ -138,7 +138,8 @@ int ListRules(bool json) {
            {"reason", rule.reason},
            {"use", rule.use == RuleUse::kNormalize ? "normalize" : RuleUseWord(rule.use)}});
     } else {
-      std::cout << absl::StrFormat("%-28s %s\n", rule.name, rule.reason);
+      std::cout << absl::StrFormat("%-28s %-11s  %s\n", rule.name, RuleUseWord(rule.use),
+                                   rule.reason);
     }
   }
   if (json) std::cout << JsonText(list);

@@ -10,8 +10,6 @@
 namespace tandem::cli {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024 * 1024;
-
 struct RuleSum {
   int64_t count = 0;
   double gain = 0;
@@ -104,11 +102,10 @@ nlohmann::ordered_json SummaryJson(const OptimizeResult& r, const Machine& machi
 std::string SummaryTable(const OptimizeResult& r, const Machine& machine,
                          const TrainingOptions& training) {
   std::string out =
-      absl::StrFormat("%-22s %12s %8s %14s  %s\n", "plan", "step (ms)", "MFU", "peak GiB/dev", "");
+      absl::StrFormat("%-22s %12s %8s %14s\n", "plan", "step (ms)", "MFU", "peak a device");
   auto row = [&](const std::string& name, double step, int64_t bytes, const std::string& note) {
-    absl::StrAppendFormat(&out, "%-22s %12.3f %7.1f%% %14.3f  %s\n", name, step * 1e3,
-                          100 * Mfu(r, machine, training.precision, step),
-                          static_cast<double>(bytes) / kGib, note);
+    absl::StrAppendFormat(&out, "%-22s %12.3f %7.1f%% %14s  %s\n", name, step * 1e3,
+                          100 * Mfu(r, machine, training.precision, step), BytesText(bytes), note);
   };
   std::string mesh;
   for (const MeshAxis& a : r.best.strategy.mesh.axes) {
