@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/library_threads.h"
+#include "runtime/program_instances.h"
 #include "runtime/rank_executor.h"
 #include "runtime/thread_communicator.h"
 
@@ -65,6 +66,7 @@ class Run {
     for (const Program& program : programs_) {
       absl::StatusOr<ProgramInstances> instances = InstancesOf(graph_, program);
       if (!instances.ok()) return instances.status();
+      if (absl::Status s = CheckExecutable(graph_, program, *instances); !s.ok()) return s;
       instances_.push_back(*std::move(instances));
     }
     ThreadWorld world(static_cast<int>(of_device->size()), options_.timeout_seconds);
@@ -135,20 +137,21 @@ class Run {
       const double begin = Now();
       Record* const record = options_.record && step == options_.steps ? &result.record : nullptr;
       if (absl::Status s = me.executor.Step(step, before, begin, record); !s.ok()) return s;
+      const double computed = Now();  // what is kept to be looked at is no part of a step
+      if (options_.keep_results && step == 1) Keep(rank, me.program.outputs, result.first_outputs);
+      if (options_.keep_results && step == options_.steps) {
+        Keep(rank, me.program.outputs, result.outputs);
+      }
+      const double kept = Now() - computed;
+      me.executor.StoreStates();
       world_->At(rank, absl::StrCat("the end of step ", step));
       if (absl::Status s = (*all)->Barrier(); !s.ok()) return s;
-      result.step_seconds.push_back(Now() - begin);
+      result.step_seconds.push_back(Now() - begin - kept);
       if (me.program.loss.valid()) {
         result.losses.push_back(static_cast<double>(*me.executor.data(me.program.loss)));
       }
-      if (step == 1 && options_.keep_results) {
-        Keep(rank, me.program.outputs, result.first_outputs);
-      }
     }
-    if (options_.keep_results) {
-      Keep(rank, me.program.outputs, result.outputs);
-      Keep(rank, me.program.states, result.states);
-    }
+    if (options_.keep_results) Keep(rank, me.program.states, result.states);
     result.peak_bytes = {me.executor.peak_bytes()};
     return absl::OkStatus();
   }
@@ -175,9 +178,11 @@ class Run {
       for (size_t s = 0; s < mine.losses.size(); ++s) {
         if (mine.losses[s] == all.losses[s]) continue;
         if (std::isnan(mine.losses[s]) && std::isnan(all.losses[s])) continue;
-        return absl::InternalError(absl::StrCat("rank ", r, " has loss ", mine.losses[s],
-                                                " in step ", s + 1, ", rank 0 ", all.losses[s],
-                                                ": the Program's copies of the loss differ"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("rank ", r, " has loss ", mine.losses[s], " in step ", s + 1, ", rank 0 ",
+                         all.losses[s],
+                         ": the Program's copies of the loss differ; see tandem "
+                         "verify"));
       }
       for (size_t s = 0; s < mine.step_seconds.size(); ++s) {
         all.step_seconds[s] = std::max(all.step_seconds[s], mine.step_seconds[s]);

@@ -17,35 +17,7 @@ double Now() {
 
 size_t Index(int64_t i) { return static_cast<size_t>(i); }
 
-absl::Status Located(const absl::Status& status, size_t at, const Instruction& code) {
-  return absl::Status(status.code(),
-                      absl::StrCat("instruction ", at, " '", code.name, "': ", status.message()));
-}
-
 }  // namespace
-
-absl::StatusOr<ProgramInstances> InstancesOf(const Graph& graph, const Program& program) {
-  ProgramInstances instances(program.instructions.size());
-  std::map<NodeId, std::shared_ptr<const OpInstance>> known;  // recomputed nodes come twice
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& code = program.instructions[i];
-    if (code.kind != InstructionKind::kKernel) continue;
-    std::shared_ptr<const OpInstance>& instance = known[code.node];
-    if (instance == nullptr) {
-      absl::StatusOr<OpInstance> op = InstanceOf(graph, code.node);
-      if (!op.ok()) return Located(op.status(), i, code);
-      if (op->sizes.size() != code.size_axes.size()) {
-        return Located(absl::InvalidArgumentError(absl::StrCat(
-                           "has axes for ", code.size_axes.size(), " sizes, the operator has ",
-                           op->sizes.size(), "; the plan's Program and graph do not fit")),
-                       i, code);
-      }
-      instance = std::make_shared<const OpInstance>(*std::move(op));
-    }
-    instances[i] = instance;
-  }
-  return instances;
-}
 
 template <typename T>
 RankExecutor<T>::RankExecutor(const Graph& graph, const Program& program,
@@ -76,6 +48,13 @@ RankExecutor<T>::RankExecutor(const Graph& graph, const Program& program,
 template <typename T>
 int64_t RankExecutor<T>::Elements(BufferId buffer) const {
   return ElementCount(program_.buffer(buffer).local_shape);
+}
+
+template <typename T>
+absl::Status RankExecutor<T>::Missing(BufferId buffer) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("needs buffer '", program_.buffer(buffer).name,
+                   "', which is not there; the plan is damaged: see tandem verify"));
 }
 
 template <typename T>
@@ -153,9 +132,6 @@ absl::Status RankExecutor<T>::PrepareKernel(size_t at) {
 template <typename T>
 absl::Status RankExecutor<T>::PrepareMove(size_t at, const CommunicatorFactory& join) {
   const Instruction& code = program_.instructions[at];
-  if (code.inputs.empty() || code.inputs.size() != code.outputs.size()) {
-    return absl::InvalidArgumentError("has not one output for each input");
-  }
   std::vector<int> members;
   if (code.kind == InstructionKind::kCollective) {
     for (int64_t d : program_.mesh.Group(device_, code.axes)) {
@@ -188,17 +164,17 @@ absl::Status RankExecutor<T>::Execute(size_t at, int64_t micro_batch) {
   if (code.kind == InstructionKind::kStoreState) return absl::OkStatus();  // at the step's end
   for (BufferId input : code.inputs) {
     if (buffers_[input.index()].alive()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("needs buffer '", program_.buffer(input).name,
-                     "', which is not there; the plan is damaged: see tandem verify"));
+    return Missing(input);
   }
   if (code.kind == InstructionKind::kFree) {
     for (BufferId input : code.inputs) {
       const BufferRole role = program_.buffer(input).role;
       if (source_[input.index()] &&
           (role == BufferRole::kParameter || role == BufferRole::kState)) {
-        return absl::InternalError(absl::StrCat("frees '", program_.buffer(input).name,
-                                                "', whose stored value the next step needs"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("frees '", program_.buffer(input).name,
+                         "', whose stored value the next step needs; the plan is damaged: see "
+                         "tandem verify"));
       }
       pool_.Give(buffers_[input.index()]);
     }
@@ -265,16 +241,26 @@ absl::Status RankExecutor<T>::Step(int64_t step, const BeforeInstruction& before
     if (absl::Status s = run(program_.loop_begin, program_.loop_end, m); !s.ok()) return s;
   }
   if (absl::Status s = run(program_.loop_end, end, 0); !s.ok()) return s;
+  std::vector<BufferId> kept = program_.outputs;
+  kept.insert(kept.end(), program_.states.begin(), program_.states.end());
+  if (program_.loss.valid()) kept.push_back(program_.loss);
+  for (size_t at : stores_) {
+    kept.push_back(program_.instructions[at].inputs[0]);
+    kept.push_back(program_.instructions[at].outputs[0]);
+  }
+  for (BufferId buffer : kept) {
+    if (!buffers_[buffer.index()].alive()) return Missing(buffer);
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+void RankExecutor<T>::StoreStates() {
   for (size_t at : stores_) {
     const Instruction& code = program_.instructions[at];
     const auto& from = buffers_[code.inputs[0].index()];
-    const auto& to = buffers_[code.outputs[0].index()];
-    if (!from.alive() || from.elements() != to.elements()) {
-      return Located(absl::InternalError("the value to store is not there"), at, code);
-    }
-    std::copy(from.data(), from.data() + from.elements(), to.data());
+    std::copy(from.data(), from.data() + from.elements(), buffers_[code.outputs[0].index()].data());
   }
-  return absl::OkStatus();
 }
 
 template class RankExecutor<float>;

@@ -20,6 +20,7 @@
 #include "pcg/program/program.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/kernel.h"
+#include "runtime/program_instances.h"
 #include "runtime/sources.h"
 #include "runtime/step_mover.h"
 
@@ -29,26 +30,25 @@ namespace tandem {
 using CommunicatorFactory =
     std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const std::vector<int>& members)>;
 
-// Instances of a Program's kernel instructions, made once for all ranks: by instruction.
-using ProgramInstances = std::vector<std::shared_ptr<const OpInstance>>;
-absl::StatusOr<ProgramInstances> InstancesOf(const Graph& graph, const Program& program);
-
 template <typename T>
 class RankExecutor {
  public:
   // Called before each instruction of a step: says where the rank is, and may stop it.
   using BeforeInstruction = std::function<absl::Status(int64_t step, int instruction)>;
 
-  // All by reference, and to outlive the executor.
+  // All by reference, and to outlive the executor. The Program is one that CheckExecutable passes.
   RankExecutor(const Graph& graph, const Program& program, const ProgramInstances& instances,
                const Sources& sources, int64_t device);
 
   // Compiles kernels, joins groups, fills parameters and states.
   absl::Status Prepare(const CommunicatorFactory& join, const BeforeInstruction& before);
-  // One training step, from 1. With `record`, spans are added to it, seconds since `origin`.
+  // One training step, from 1, but for StoreStates: an output may be a state's value before it is
+  // replaced. With `record`, spans are added to it, seconds since `origin`.
   absl::Status Step(int64_t step, const BeforeInstruction& before, double origin, Record* record);
+  // Ends a step that succeeded: the next values become the stored ones.
+  void StoreStates();
 
-  // The stored or last value of a kept buffer (source, output, loss).
+  // The stored or last value of a buffer that a step keeps (state, output, loss), after a step.
   const T* data(BufferId buffer) const { return buffers_[buffer.index()].data(); }
   // Logical indices of a buffer's elements on this device (of micro-batch 0).
   std::vector<int64_t> Indices(BufferId buffer) const;
@@ -66,6 +66,7 @@ class RankExecutor {
   void FillSource(size_t buffer, int64_t step);
   absl::Status Execute(size_t at, int64_t micro_batch);
   int64_t Elements(BufferId buffer) const;
+  absl::Status Missing(BufferId buffer) const;
 
   const Graph& graph_;
   const Program& program_;

@@ -131,6 +131,18 @@ TEST_CASE("Gradient accumulation over micro-batches") {
   CheckEqual(plan);
 }
 
+TEST_CASE("An output that is a parameter has the value that the step began with") {
+  Graph model = MlpModel();
+  for (size_t t = 0; t < model.tensors.size(); ++t) {
+    if (model.tensors[t].name == "w1") model.outputs.push_back(TensorId(static_cast<int64_t>(t)));
+  }
+  REQUIRE(model.outputs.size() == 2);
+  Plan plan = SerialPlan(model, "sgd");
+  REQUIRE(Distribute(plan, ReplicatedStrategy(plan.pcg, MeshOf({2}))).ok());
+  CheckEqual(plan, 1);
+  CheckEqual(plan, 3);
+}
+
 TEST_CASE("A run equals the lock-step interpreter of Programs") {
   const Plan plan = MlpPlan({2, 2}, "dt", "sgd");
   const Sources sources = Must(Sources::Create({&plan.pcg}, 5, 0.1, {}));
@@ -371,6 +383,99 @@ TEST_CASE("A Program that frees what it needs says which instruction needs it") 
   REQUIRE_FALSE(result.ok());
   CHECK(result.status().ToString().find("needs buffer 'act'") != std::string::npos);
   CHECK(absl::IsFailedPrecondition(result.status()));  // the plan's fault, not ours
+}
+
+TEST_CASE("A Program that cannot be executed is refused by name before anything runs") {
+  const Plan good = MlpPlan({2}, "d");
+  struct Damage {
+    std::string says;
+    std::function<void(Plan&, Program&)> damage;
+  };
+  const auto kernel = [](const Instruction& c) { return c.name == "act"; };
+  const auto reduce = [](const Instruction& c) { return c.step == StepKind::kAllReduce; };
+  const auto store = [](const Instruction& c) { return c.kind == InstructionKind::kStoreState; };
+  const std::vector<Damage> all = {
+      {"'act': is a kernel of no node",
+       [&](Plan& plan, Program&) { Find(plan, kernel)->node = NodeId(); }},
+      {"'act': has axes for 0 sizes",
+       [&](Plan& plan, Program&) { Find(plan, kernel)->size_axes.clear(); }},
+      {"'act': has 2 inputs and 1 outputs, the operator 1 and 1",
+       [&](Plan& plan, Program&) {
+         Instruction* code = Find(plan, kernel);
+         code->inputs.push_back(code->inputs[0]);
+       }},
+      {"'act': x has 144 elements, buffer 'fc1' has 72",
+       [&](Plan& plan, Program&) {
+         for (std::vector<int>& axes : Find(plan, kernel)->size_axes) axes.clear();
+       }},
+      {"buffer 'act': has another shape than its layout says",
+       [&](Plan& plan, Program& p) {
+         p.buffers[Find(plan, kernel)->outputs[0].index()].local_shape = {{12}, {12}};
+       }},
+      {"buffer 'act': layout S(7)",
+       [&](Plan& plan, Program& p) {
+         p.buffers[Find(plan, kernel)->outputs[0].index()].layout.axes[0].dim = 7;
+       }},
+      {"buffer 'act': is of no tensor",
+       [&](Plan& plan, Program& p) {
+         p.buffers[Find(plan, kernel)->outputs[0].index()].tensor = TensorId();
+       }},
+      {"buffer 'act': nothing writes it",
+       [&](Plan& plan, Program&) { Find(plan, kernel)->kind = InstructionKind::kFree; }},
+      {"all-reduce is executed by another kind of instruction",
+       [&](Plan& plan, Program&) { Find(plan, reduce)->kind = InstructionKind::kLocal; }},
+      {"keep-first is executed by another kind of instruction",
+       [&](Plan& plan, Program&) { Find(plan, reduce)->step = StepKind::kKeepFirst; }},
+      {"unstack without micro-batches",
+       [&](Plan& plan, Program&) {
+         Instruction* code = Find(plan, reduce);
+         code->kind = InstructionKind::kLocal;
+         code->step = StepKind::kUnstack;
+       }},
+      {"stack without micro-batches",
+       [&](Plan& plan, Program&) {
+         Instruction* code = Find(plan, reduce);
+         code->kind = InstructionKind::kLoop;
+         code->step = StepKind::kStack;
+       }},
+      {"has not one output for each input",
+       [&](Plan& plan, Program&) { Find(plan, reduce)->inputs.clear(); }},
+      {"which has another shape",
+       [&](Plan& plan, Program&) { Find(plan, reduce)->inputs = Find(plan, kernel)->outputs; }},
+      {"has not one input and output",
+       [&](Plan& plan, Program&) { Find(plan, store)->inputs.clear(); }},
+  };
+  for (const Damage& one : all) {
+    Plan plan = good;
+    one.damage(plan, plan.programs[0]);
+    const absl::Status status = RunPlan(plan, RunOptions()).status();
+    INFO(one.says << " | " << status);
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(status.ToString().find(one.says) != std::string::npos);
+    CHECK(status.ToString().find("see tandem verify") != std::string::npos);
+  }
+}
+
+TEST_CASE("What a step has to leave behind and does not is missed by name") {
+  const Plan good = MlpPlan({2}, "d");
+  Instruction last;
+  last.kind = InstructionKind::kFree;
+  const auto error = [&](BufferId gone) {
+    Plan plan = good;
+    last.inputs = {gone};
+    plan.programs[0].instructions.push_back(last);
+    return RunPlan(plan, RunOptions()).status();
+  };
+  for (BufferId gone : {good.programs[0].loss, good.programs[0].outputs[0]}) {
+    const absl::Status status = error(gone);
+    INFO(status);
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK(status.ToString().find("needs buffer '" + good.programs[0].buffer(gone).name + "'") !=
+          std::string::npos);
+  }
+  const absl::Status stored = error(good.programs[0].states[0]);
+  CHECK(stored.ToString().find("whose stored value the next step needs") != std::string::npos);
+  CHECK(absl::IsFailedPrecondition(stored));
 }
 
 TEST_CASE("bf16 plans run in fp32 and say so; check runs in fp64 and says so") {
