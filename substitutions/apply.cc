@@ -137,11 +137,25 @@ class Rewriter {
       if (absl::Status s = copy_.Add(before_.nodes[n]); !s.ok()) return s;
     }
     result_.graph = copy_.Finish();
-    if (!chosen_.empty()) result_.graph = Pruned(result_.graph);
+    if (!chosen_.empty()) Prune();
     return std::move(result_);
   }
 
  private:
+  // What is given to a model stays given, also what nothing reads.
+  void Prune() {
+    const Graph whole = std::move(result_.graph);
+    Graph& pruned = result_.graph = Pruned(whole);
+    std::map<std::string, TensorId> known;
+    for (TensorId id : pruned.inputs) known[pruned.tensor(id).name] = id;
+    std::vector<TensorId> inputs;
+    for (TensorId id : whole.inputs) {
+      const auto it = known.find(whole.tensor(id).name);
+      inputs.push_back(it != known.end() ? it->second : pruned.AddSource(whole.tensor(id)));
+    }
+    pruned.inputs = std::move(inputs);
+  }
+
   // Takes matches greedily in order. A region is emitted where its first output was produced, so
   // all its inputs must come before: the earliest node of the match that makes an output.
   void Choose(std::vector<Match> matches) {

@@ -138,6 +138,26 @@ TEST_CASE("attention as exporters spell it, keys transposed through a flattened 
   CHECK(scale->expression.find('*') != std::string::npos);
 }
 
+TEST_CASE("what nothing needs goes, but for the inputs, which keep their order") {
+  Graph g = Empty();
+  const TensorId unread = Source(g, "unread", {3});
+  const TensorId x = Source(g, "x", {2, 4});
+  const TensorId z = Source(g, "z", {5});
+  Source(g, "w", {7}, TensorRole::kParameter);
+  Add(g, "dead", "tanh", {z});
+  const TensorId once = Add(g, "once", "scale", {x}, {{"value", 2.0}});
+  g.outputs = {Add(g, "twice", "scale", {once}, {{"value", 3.0}})};
+  REQUIRE(g.inputs == std::vector<TensorId>{unread, x, z});
+  const auto r = Normalize(g, All());
+  REQUIRE(r.ok());
+  CHECK(Ops(r->graph) == std::vector<std::string>{"scale"});
+  std::vector<std::string> inputs;
+  for (TensorId id : r->graph.inputs) inputs.push_back(r->graph.tensor(id).name);
+  CHECK(inputs == std::vector<std::string>{"unread", "x", "z"});
+  CHECK(r->graph.tensors.size() == 4);  // those and the output: "w" is gone
+  CHECK(CheckGraph(r->graph).ok());
+}
+
 TEST_CASE("three projections of one input merge, an inner result that is read elsewhere stays") {
   Graph g = Empty();
   const TensorId x = Source(g, "x", {5, 8});
