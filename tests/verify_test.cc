@@ -1,5 +1,6 @@
 // The verifier proves plans as they are, and finds planted errors, each at its instruction.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <optional>
@@ -7,6 +8,9 @@
 #include "models/zoo.h"
 #include "optimizer/make_plan.h"
 #include "optimizer/optimize.h"
+#include "pcg/graph/graph_builder.h"
+#include "pcg/layout/factor_table.h"
+#include "pcg/program/lower.h"
 #include "verifier/program/plan_proof.h"
 #include "verifier/splits/split_proof.h"
 
@@ -317,9 +321,116 @@ TEST_CASE("a graph that is not the training graph of the model is refuted") {
     if (node.op == "relu") node.op = "tanh";
   }
   CHECK(VerifyPlan(other).kind != PlanVerdict::Kind::kProved);
+  Plan lossless = Sharded();
+  lossless.rewritten_forward.loss.reset();
+  CHECK(VerifyPlan(lossless).kind == PlanVerdict::Kind::kRefuted);
+  Plan outputs = Sharded();
+  outputs.training.outputs = !outputs.training.outputs;
+  CHECK(VerifyPlan(outputs).kind == PlanVerdict::Kind::kRefuted);
   Plan none = Sharded();
   none.programs.clear();
   CHECK(VerifyPlan(none).kind != PlanVerdict::Kind::kProved);
+}
+
+// x * w + c: the product's sum and the constant c are shares of theirs, or the micro-batches'.
+Plan ServesConstant(const Mesh& mesh, const std::string& product_row, const std::string& sum_row) {
+  GraphBuilder b("constant", 4);
+  const TensorId x = b.Input("x", {4, 8});
+  const TensorId h = b.Named("h", "matmul", {x, b.Parameter("w", {8, 2})});
+  Tensor c;
+  c.name = "c";
+  c.shape = {{4}, {2}};
+  c.role = TensorRole::kConstant;
+  c.values = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto made = b.Finish({h});
+  if (!made.ok()) FAIL(made.status().message());
+  Plan plan;
+  plan.forward = *made;
+  Node sum;
+  sum.name = "sum";
+  sum.op = "add";
+  sum.inputs = {h, plan.forward.AddSource(std::move(c))};
+  const auto spec = BuiltinOperators().Get("add");
+  if (!spec.ok() || !plan.forward.operators.Add(**spec).ok()) FAIL("no add");
+  const auto id = plan.forward.AddNode(std::move(sum));
+  if (!id.ok()) FAIL(id.status().message());
+  plan.forward.outputs = {plan.forward.node(*id).outputs[0]};
+  plan.training.loss = "none";
+  plan.serial = plan.pcg = plan.rewritten_forward = plan.forward;
+  plan.strategy = ReplicatedStrategy(plan.pcg, mesh);
+  for (size_t n = 0; n < plan.pcg.nodes.size(); ++n) {
+    const auto op = InstanceOf(plan.pcg, NodeId(static_cast<int64_t>(n)));
+    if (!op.ok()) FAIL(op.status().message());
+    const std::vector<SplitRow> table = FactorTable(*op);
+    const std::string& wanted = n == 0 ? product_row : sum_row;
+    const auto row = std::find_if(table.begin(), table.end(),
+                                  [&](const SplitRow& r) { return r.reason == wanted; });
+    INFO(wanted);
+    REQUIRE(row != table.end());
+    plan.strategy.nodes[n].rows = {static_cast<int>(row - table.begin())};
+  }
+  const auto program = Lower(plan.pcg, plan.strategy, BytesStepCost(mesh));
+  if (!program.ok()) FAIL(program.status().message());
+  plan.programs = {*program};
+  return plan;
+}
+
+// The step that takes the constant to what its reader wants goes, and the constant claims to be
+// that from the start.
+void ClaimAtOnce(Plan& plan, StepKind kind) {
+  Program& p = plan.programs[0];
+  const std::optional<int> at = FirstIndex(p, [&](const Instruction& i) {
+    return IsStep(i, kind) && i.name.find(" c") + 2 == i.name.size();
+  });
+  REQUIRE(at.has_value());
+  const Instruction step = p.instructions[static_cast<size_t>(*at)];
+  Buffer& c = p.buffers[step.inputs[0].index()];
+  const Buffer& wanted = p.buffer(step.outputs[0]);
+  c.layout = wanted.layout;
+  c.local_shape = wanted.local_shape;
+  p.instructions.erase(p.instructions.begin() + *at);
+  p.loop_begin -= *at < p.loop_begin;
+  p.loop_end -= *at < p.loop_end;
+  Redirect(p, 0, step.outputs[0], step.inputs[0]);
+  std::vector<Instruction> kept;
+  for (Instruction& i : p.instructions) {
+    auto& in = i.inputs;
+    in.erase(std::remove(in.begin(), in.end(), step.outputs[0]), in.end());
+    if (in.empty()) {
+      const int index = static_cast<int>(kept.size());
+      p.loop_begin -= index < p.loop_begin;
+      p.loop_end -= index < p.loop_end;
+    } else {
+      kept.push_back(i);
+    }
+  }
+  p.instructions = std::move(kept);
+}
+
+TEST_CASE("what comes from outside is whole, constants as well") {
+  struct Case {
+    MeshAxis axis;
+    const char* product;
+    const char* sum;
+    StepKind step;
+  };
+  const std::vector<Case> cases = {
+      {{"x0", 2, false}, "split k", "partial x,y", StepKind::kKeepFirst},
+      {{"micro", 2, true}, "split m", "split d.0", StepKind::kUnstack},
+  };
+  for (const Case& c : cases) {
+    Mesh mesh;
+    mesh.axes = {c.axis};
+    Plan plan = ServesConstant(mesh, c.product, c.sum);
+    const PlanVerdict good = VerifyPlan(plan);
+    for (const PlanFailure& f : good.failures) UNSCOPED_INFO(f.name << ": " << f.reason);
+    CHECK(good.kind == PlanVerdict::Kind::kProved);
+    ClaimAtOnce(plan, c.step);
+    const PlanVerdict bad = VerifyPlan(plan);
+    CHECK(bad.kind == PlanVerdict::Kind::kRefuted);
+    REQUIRE(bad.failures.size() == 1);
+    CHECK(bad.failures[0].reason.find("source c is partial or varies") != std::string::npos);
+  }
 }
 
 }  // namespace

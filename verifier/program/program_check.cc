@@ -96,6 +96,12 @@ class Checker {
 
   void Sources() {
     std::set<int32_t> given;
+    // From outside come pieces of whole values, once a step.
+    auto hold = [&](BufferId b) {
+      Check(!p_.buffer(b).layout.IsPartial() && !Varies(b),
+            absl::StrCat("source ", Name(b), " is partial or varies with the micro-batch"));
+      state_[b.index()] = State::kHolds;
+    };
     auto give = [&](BufferId b) {
       const Tensor& t = pcg_.tensor(p_.buffer(b).tensor);
       if (!Check(!t.producer.valid(),
@@ -103,9 +109,7 @@ class Checker {
                               " is computed"))) {
         return;
       }
-      Check(!p_.buffer(b).layout.IsPartial() && !Varies(b),
-            absl::StrCat("source ", Name(b), " is partial or varies with the micro-batch"));
-      state_[b.index()] = State::kHolds;
+      hold(b);
       given.insert(p_.buffer(b).tensor.value);
     };
     for (BufferId b : p_.inputs) give(b);
@@ -125,7 +129,7 @@ class Checker {
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
       if (pcg_.tensor(b.tensor).role == TensorRole::kConstant && b.role == BufferRole::kConstant) {
-        state_[i] = State::kHolds;
+        hold(BufferId(static_cast<int64_t>(i)));
       }
     }
   }
