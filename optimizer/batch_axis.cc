@@ -24,6 +24,11 @@ bool IsBatchInput(const Graph& graph, const Tensor& t) {
   return graph.batch <= 0 || extent == graph.batch;
 }
 
+// Micro-batches of one example each: no factor counts the examples of one.
+bool SingleExamples(const Tensor& input, int64_t micro_batches) {
+  return micro_batches > 1 && input.shape[0] == Factors{micro_batches};
+}
+
 }  // namespace
 
 absl::StatusOr<Graph> WithMicroBatches(const Graph& graph, int64_t micro_batches) {
@@ -56,13 +61,14 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
     const Tensor& t = graph.tensor(id);
     if (!IsBatchInput(graph, t)) continue;
     const int factor = temporal ? 0 : ExampleFactor(t, micro_batches);
-    const int64_t examples = t.shape[0][static_cast<size_t>(factor)];
+    const bool single = !temporal && SingleExamples(t, micro_batches);
+    const int64_t examples = single ? 1 : t.shape[0][static_cast<size_t>(factor)];
     if (examples % degree != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          factor > 0 ? "a micro-batch of " : "batch ", examples, " of input ", t.name,
+          factor > 0 || single ? "a micro-batch of " : "batch ", examples, " of input ", t.name,
           " does not divide into ", degree, " pieces; ", NearestThatDivide(examples, degree)));
     }
-    out.placements[id.index()] = AxisPlacement::Split(0, factor);
+    if (!single) out.placements[id.index()] = AxisPlacement::Split(0, factor);
     any = true;
   }
   if (!any) {

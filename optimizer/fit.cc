@@ -86,7 +86,8 @@ absl::StatusOr<std::optional<Evaluated>> Fitter::Search(const Task& task, const 
   };
   const std::vector<int64_t> counts = MicroBatchCounts(form.training);
   Saving saving{counts[0], 0, true};
-  if (options_.may_drop_outputs && !options_.serve && !form.training.outputs.empty()) {
+  // Without a loss the outputs are all there is.
+  if (options_.may_drop_outputs && form.training.loss && !form.training.outputs.empty()) {
     absl::StatusOr<Tried> kept = attempt(saving, meshes);
     if (!kept.ok()) return kept.status();
     if (found) return found;

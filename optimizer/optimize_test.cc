@@ -212,6 +212,57 @@ TEST_CASE("outputs are kept where there is memory for them, and only there") {
   CHECK((!kept.ok() || kept->best.timeline.step_seconds >= tight->best.timeline.step_seconds));
 }
 
+// On 4 x 2 two micro-batches of 4 examples are none, on 2 x 4 they need too much.
+TEST_CASE("a mesh that cannot be used does not hide that the others need more memory") {
+  const Graph g = TransformerGraph(4, 16, 4, 32, 64, 2);
+  OptimizeOptions options;
+  options.baselines = false;
+  options.force = "mixed";
+  options.memory_limit_bytes = 1 << 10;
+  bool recomputed = false;
+  options.progress = [&](const std::string& line) {
+    recomputed |= line.find("2 micro-batches") != std::string::npos &&
+                  line.find(" blocks recomputed") != std::string::npos &&
+                  line.find(" 0 of ") == std::string::npos;
+  };
+  const auto r = Optimize(g, TrustingRules(), LoadOrFail("dgx-a100", 8), options);
+  REQUIRE_FALSE(r.ok());
+  CHECK(r.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(recomputed);
+}
+
+TEST_CASE("without a loss the outputs are all there is, and no memory is too small for that") {
+  const Graph g = MlpGraph(4096, 256, 256, 16384, 2);
+  OptimizeOptions options;
+  options.baselines = false;
+  options.training.loss = "none";
+  options.memory_limit_bytes = 1 << 20;  // less than the outputs alone
+  const auto none = Optimize(g, TrustingRules(), LoadOrFail("dgx-a100", 2), options);
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.status().code() == absl::StatusCode::kResourceExhausted);
+  options.memory_limit_bytes = 0;
+  const OptimizeResult plenty = OptimizeOrFail(g, LoadOrFail("dgx-a100", 2), options);
+  CHECK(plenty.best.outputs);
+  CHECK(plenty.best.pcg.outputs.size() == 1);
+}
+
+TEST_CASE("micro-batches of one example leave a data axis nothing to split, and say so") {
+  const Graph g = MlpGraph(4, 64, 64, 8, 2);
+  OptimizeOptions options;
+  options.baselines = false;
+  options.micro_batches = 4;
+  for (const char* force : {"data", "fsdp", "none"}) {
+    INFO(force);
+    options.force = force;
+    const OptimizeResult one = OptimizeOrFail(g, LoadOrFail("dgx-a100", 1), options);
+    CHECK(one.best.micro_batches == 4);
+  }
+  options.force = "data";
+  const auto two = Optimize(g, TrustingRules(), LoadOrFail("dgx-a100", 2), options);
+  REQUIRE_FALSE(two.ok());
+  CHECK(two.status().ToString().find("a micro-batch of 1 of input") != std::string::npos);
+}
+
 TEST_CASE("what cannot fit is told by its least need, without a search") {
   const Graph g = MlpGraph(64, 4096, 4096, 4096, 4);
   const auto machine = LoadMachine("dgx-a100", {.nodes = std::nullopt, .devices = 2});

@@ -139,11 +139,11 @@ class MeshSearch {
     std::stable_sort(order.begin(), order.end(), [](const Option* a, const Option* b) {
       return a->free.seconds < b->free.seconds;
     });
-    for (const Option& option : options_) {
-      const auto least = static_cast<int64_t>(option.least_bytes);
-      result_.least_bytes =
-          &option == &options_.front() ? least : std::min(result_.least_bytes, least);
+    double least = kNever;  // meshes that cannot be used for another reason say nothing of it
+    for (const Option& o : options_) {
+      if (o.reason.empty() || o.least_bytes > 0) least = std::min(least, o.least_bytes);
     }
+    result_.least_bytes = least < kNever ? static_cast<int64_t>(least) : 0;
     result_.free_bytes =
         order.empty() ? static_cast<double>(result_.least_bytes) : order.front()->free.memory_bytes;
     for (Option* option : order) {

@@ -190,6 +190,9 @@ for value in nan inf 0 -1 ""; do
 done
 expect 2 "extents multiply to 3 devices, cpu has 4" optimize mlp-tiny --machine cpu --devices 4 --mesh 3
 expect 2 "at most 4" optimize mlp-tiny --machine cpu --devices 4 --mesh 2 2 1 1 1
+expect 2 "--outputs drop: serving computes nothing but" optimize mlp-tiny --machine cpu --mode serve --outputs drop
+expect 2 "--outputs drop: --loss none computes nothing but" optimize mlp-tiny --machine cpu --loss none --outputs drop
+expect 1 "short by" optimize mlp-tiny --machine cpu --loss none --memory-limit 1KiB
 expect 2 "--out: it is empty" optimize mlp-tiny --machine cpu --out ""
 expect 2 "--data: it is empty" run plan --data ""
 expect 2 "is 2 already" models show mlp-tiny --dim n=2 --dim n=3

@@ -142,6 +142,11 @@ int Run(const Arguments& a) {
   options.mesh = a.mesh;
   options.micro_batches = a.micro_batches;
   options.baselines = !a.no_baselines;
+  if (a.outputs == "drop" && options.training.loss == "none") {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        "--outputs drop: ", options.serve ? "serving" : "--loss none",
+        " computes nothing but the model's outputs; leave it out, or train for a loss")));
+  }
   options.training.outputs = a.outputs != "drop";
   options.may_drop_outputs = a.outputs == "auto";
   if (a.max_axes > 0) options.max_axes = a.max_axes;
