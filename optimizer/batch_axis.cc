@@ -1,5 +1,7 @@
 #include "optimizer/batch_axis.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -15,6 +17,21 @@ int Mismatch(const AxisPlacement& have, const AxisPlacement& want) {
   if (have.kind == Kind::kPartial && want.kind == Kind::kReplicated) return 100;  // complete it
   if (have.kind == Kind::kPartial && want.kind == Kind::kSplit) return 110;
   return -1;
+}
+
+// Cost of handing on a partial value that becomes larger on the way (a statistic's gradient that is
+// spread over the examples): it is completed later, and there is more of it.
+int Grows(const Graph& graph, const Node& node, const SplitRow& row) {
+  int64_t before = 0, after = 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (row.inputs[i].kind != Kind::kPartial) continue;
+    before = std::max(before, ElementCount(graph.tensor(node.inputs[i]).shape));
+  }
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    if (row.outputs[k].kind != Kind::kPartial) continue;
+    after = std::max(after, ElementCount(graph.tensor(node.outputs[k]).shape));
+  }
+  return before > 0 && after > before ? 200 : 0;
 }
 
 bool IsBatchInput(const Graph& graph, const Tensor& t) {
@@ -96,6 +113,7 @@ absl::StatusOr<BatchAxis> SplitBatch(const Graph& graph, const NodeClasses& clas
         all_replicated &= have.kind == Kind::kReplicated;
       }
       if (cost < 0) continue;
+      if (!temporal) cost += Grows(graph, node, row);
       if (temporal && completes && (splits || row.size >= 0)) continue;
       if (all_replicated && r != 0) continue;  // nothing of the batch here
       if (best < 0 || cost < best_cost) {

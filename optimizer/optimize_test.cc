@@ -11,6 +11,7 @@
 #include "optimizer/recompute.h"
 #include "optimizer/test_graphs.h"
 #include "pcg/autodiff/training.h"
+#include "pcg/graph/graph_builder.h"
 
 namespace tandem {
 namespace {
@@ -261,6 +262,38 @@ TEST_CASE("micro-batches of one example leave a data axis nothing to split, and 
   const auto two = Optimize(g, TrustingRules(), LoadOrFail("dgx-a100", 2), options);
   REQUIRE_FALSE(two.ok());
   CHECK(two.status().ToString().find("a micro-batch of 1 of input") != std::string::npos);
+}
+
+// The gradients of a batch's statistics are sums over the devices of few numbers, and reach every
+// example: they are reduced before they are spread, not after.
+TEST_CASE("data parallelism reduces the gradients of statistics, not of activations") {
+  GraphBuilder m("norm", 64);
+  const TensorId x = m.Input("x", {64, 32, 4});
+  const TensorId h = m.Op("mul", {x, m.Parameter("scale", {32, 4})});
+  const TensorId mean = m.Op("batch_mean", {h});
+  const TensorId var = m.Op("batch_var", {h, mean});
+  const TensorId y =
+      m.Op("batch_norm", {h, m.Parameter("gamma", {32}), m.Parameter("beta", {32}), mean, var});
+  const auto g = m.Finish({y});
+  if (!g.ok()) FAIL(g.status().message());
+  const auto machine = LoadMachine("dgx-a100", {.nodes = std::nullopt, .devices = 4});
+  REQUIRE(machine.ok());
+  OptimizeOptions options;
+  options.force = "data";
+  options.baselines = false;
+  const auto r = Optimize(*g, TrustingRules(), *machine, options);
+  if (!r.ok()) FAIL(r.status().message());
+  int collectives = 0;
+  for (const Instruction& code : r->best.program.instructions) {
+    if (code.kind != InstructionKind::kCollective) continue;
+    for (BufferId input : code.inputs) {
+      const Tensor& t = r->best.pcg.tensor(r->best.program.buffer(input).tensor);
+      CAPTURE(t.name);
+      ++collectives;
+      CHECK(ElementCount(t.shape) <= 32 * 4);
+    }
+  }
+  CHECK(collectives > 2);
 }
 
 TEST_CASE("what cannot fit is told by its least need, without a search") {
