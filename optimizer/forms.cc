@@ -33,8 +33,8 @@ absl::Status Forms::Add(Graph forward, std::vector<RuleApplication> rules, std::
 }
 
 absl::Status Forms::Make() {
-  absl::StatusOr<Graph> with_loss = forward_;
-  if (!options_.serve) with_loss = WithLoss(forward_, options_.training);
+  absl::StatusOr<Graph> with_loss =
+      options_.serve ? forward_ : WithLoss(forward_, options_.training);
   if (!with_loss.ok()) return with_loss.status();
   absl::StatusOr<RewriteResult> normal = Normalize(*with_loss, rules_);
   if (!normal.ok()) return normal.status();

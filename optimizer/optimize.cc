@@ -98,11 +98,10 @@ class Search {
     std::vector<std::vector<int64_t>> meshes = meshes_;
     for (int form = 0; form < forms_.size(); ++form) {
       if (Cancelled() && best_) break;
-      const Evaluated* incumbent = best_ ? &*best_ : nullptr;
       // Other forms are cut up like the first.
       absl::StatusOr<std::optional<Evaluated>> e =
-          incumbent == nullptr ? fitter_.Fit(form, kinds, meshes, shortfall_)
-                               : fitter_.FitLike(*incumbent, form, kinds, meshes);
+          best_ ? fitter_.FitLike(*best_, form, kinds, meshes)
+                : fitter_.Fit(form, kinds, meshes, shortfall_);
       if (!e.ok()) return e.status();
       if (!*e) continue;
       (*e)->name = kinds.empty() ? "searched" : options_.force;

@@ -46,9 +46,8 @@ struct Evaluated {
   int form = 0;
   int64_t micro_batches = 1;
   int recomputed_blocks = 0;
-  bool outputs = true;  // the training step gives the model's outputs
-  int64_t bundle_bytes =
-      0;  // of collectives put together (pcg/program/bundle.h); 0 = each by itself
+  bool outputs = true;           // the training step gives the model's outputs
+  int64_t bundle_bytes = 0;      // of collectives put together (bundle.h); 0 = each by itself
   double objective_seconds = 0;  // the search's own cost, no overlap
   double objective_bytes = 0;    // its own sum of what phases hand on, on a device
   double bound_seconds = 0;
